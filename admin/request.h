@@ -53,11 +53,11 @@ gboolean admin_request_is_for(const AdminRequest *self, const GPtrArray *hosts);
 typedef struct {
 	guint status;
 	const char *type;      /* Content-Type; all texts outlive the reply */
-	GBytes *body;          /* NULL: there is no reply yet */
-	gint64 retry_after_ms; /* Retry-After; 0: none */
-	const char *policy;    /* Content-Security-Policy; NULL: a browser may load nothing */
+	GBytes *body;          /* NULL if there is no reply yet */
+	gint64 retry_after_ms; /* Retry-After; 0 if none */
+	const char *policy;    /* Content-Security-Policy; if NULL, a browser may load nothing */
 	gboolean may_be_kept;  /* a browser may cache it, if it revalidates it each time */
-	const char *allow;     /* Allow: the supported methods; NULL: none */
+	const char *allow;     /* Allow: the supported methods; NULL if none */
 } AdminReply;
 
 void admin_reply_clear(AdminReply *self);
@@ -84,7 +84,7 @@ void admin_reply_refuse(AdminReply *self, const AdminRequest *request, guint sta
  * After a request with a body the connection must be closed.
  */
 typedef struct {
-	const char *fault; /* why the request is not valid, as text; NULL: it is valid */
+	const char *fault; /* why the request is not valid, as text; NULL if it is valid */
 	gboolean has_body;
 	gboolean is_unusual; /* has unusual whitespace or line endings: the connection must be
 				closed */

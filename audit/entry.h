@@ -28,7 +28,7 @@ typedef struct {
 	gint64 tag;
 	const char *agent; /* any bytes, without a final NUL */
 	guint agent_length;
-	/* 0: an entry; otherwise the number of missing IDs, and all other fields are 0 */
+	/* 0 for an entry; otherwise the number of missing IDs, and all other fields are 0 */
 	guint64 missing;
 	guint8 bytes[AUDIT_ENTRY_MAX_LINE_BYTES / 4 * 3 + 3];
 } AuditEntry;

@@ -249,7 +249,7 @@ typedef struct {
 	AuditSink sink;
 	Address *address;
 	char *category;
-	ClientConnection *connection; /* NULL: not connected */
+	ClientConnection *connection; /* NULL if not connected */
 	GByteArray *request, *reply;
 	guint32 seqid;
 } ScribeSink;

@@ -13,9 +13,9 @@
  */
 typedef struct {
 	char *text;       /* the target as the operator wrote it */
-	char *path;       /* NULL: a Scribe server */
-	Address *address; /* NULL: a file */
-	char *category;   /* NULL: a file */
+	char *path;       /* NULL for a Scribe server */
+	Address *address; /* NULL for a file */
+	char *category;   /* NULL for a file */
 } AuditTarget;
 
 /* Only parses @text: opens and resolves nothing. Returns: (transfer full): or %NULL with a
@@ -42,12 +42,12 @@ typedef struct {
 	gboolean (*write)(AuditSink *self, const GByteArray *lines, guint limit_ms, GError **error);
 
 	/* Reopens a file that was renamed. @lines: the next lines to write, of which part may be
-	 * written. After an error, the sink continues with the old file. NULL: the sink has no
+	 * written. After an error, the sink continues with the old file. NULL if the sink has no
 	 * file. */
 	gboolean (*reopen)(AuditSink *self, const GByteArray *lines, GError **error);
 
-	/* Makes all written lines durable, after the last write. NULL: the sink needs no such step.
-	 */
+	/* Makes all written lines durable, after the last write. NULL if the sink needs no such
+	 * step. / */
 	gboolean (*sync)(AuditSink *self, GError **error);
 
 	void (*free)(AuditSink *self);

@@ -167,7 +167,7 @@ static gboolean read_application_exception(ThriftReader *reader, const ClientCal
 }
 
 /* Returns: the limit at the end of the message of an InvalidCount, which refusal_of_count() in
- * server/wait-or-refuse.c writes; 0: no limit, or none below @count */
+ * server/wait-or-refuse.c writes; 0 for no limit, or none below @count */
 static guint read_count_limit(const char *message, guint count)
 {
 	static const char before[] = " is out of range, 1 to ";

@@ -27,7 +27,7 @@ typedef enum {
 typedef struct {
 	const char *method;
 	ClientResult result;
-	const char *agent; /* NULL: the call has no arguments */
+	const char *agent; /* NULL if the call has no arguments */
 	guint count;       /* for a batch: number of IDs; otherwise 0, without such an argument */
 } ClientCall;
 
@@ -39,12 +39,12 @@ typedef struct {
 	GArray *runs;
 	SnowflakeClientWorker *worker; /* WORKER: (transfer full), even after a failure */
 	GPtrArray *workers;            /* WORKERS: (transfer full), even after a failure */
-	guint max_workers; /* set by the caller: the rest of a longer list is skipped; 0: none */
+	guint max_workers; /* set by the caller: the rest of a longer list is skipped; 0 if none */
 	guint8 (*uuids)[SNOWFLAKE_CLIENT_UUID_BYTES]; /* UUIDS: the caller's, room for count */
 	GPtrArray *counters;    /* COUNTERS: (transfer full), even after a failure */
-	gint64 retry_after_ms;  /* with UNAVAILABLE; 0: unknown */
+	gint64 retry_after_ms;  /* with UNAVAILABLE; 0 if unknown */
 	gboolean count_refused; /* with INVALID_ARGUMENT: the count was refused, not the agent */
-	guint count_limit; /* with count_refused: the largest count that is allowed; 0: unknown */
+	guint count_limit; /* with count_refused: the largest count that is allowed; 0 if unknown */
 } ClientReply;
 
 /* Largest number of workers in a list, more than the number of worker IDs in any layout in use. */
@@ -86,8 +86,8 @@ gboolean client_call_read(const ClientCall *call, gint32 seqid, const guint8 *by
 
 /**
  * client_call_patience_us:
- * @wanted_us: the value that the program has set; 0: 8 round trips plus 50 ms, at most 250 ms
- * @round_trip_us: of earlier calls to this server; 0: unknown, so the default is 250 ms @left_us:
+ * @wanted_us: the value that the program has set; 0 for 8 round trips plus 50 ms, at most 250 ms
+ * @round_trip_us: of earlier calls to this server; 0 if unknown, so the default is 250 ms @left_us:
  * the call's remaining time
  *
  * Returns: how long to wait for one attempt before the next one begins: at most half of the
@@ -96,5 +96,5 @@ gboolean client_call_read(const ClientCall *call, gint32 seqid, const guint8 *by
 gint64 client_call_patience_us(gint64 wanted_us, gint64 round_trip_us, gint64 left_us);
 
 /* Returns: the mean time between the starts of two passes over all servers: at first 10 ms, then
- * twice @last_us, at most 250 ms. @last_us: the previous pause; 0: a server has answered since */
+ * twice @last_us, at most 250 ms. @last_us: the previous pause; 0 if a server has answered since */
 gint64 client_call_pause_us(gint64 last_us);

@@ -22,6 +22,6 @@ static inline TlsClient *client_tls_new(const SnowflakeClientTls *tls, GError **
 	return tls_client_new(&names, error);
 }
 
-/* Lets a client use shared TLS settings. @tls: (nullable): a reference is kept; %NULL: the system's
- * settings, read when they are needed */
+/* Lets a client use shared TLS settings. @tls: (nullable): a reference is kept; %NULL for the
+ * system's settings, read when they are needed */
 void client_tls_share(SnowflakeClient *client, TlsClient *tls);

@@ -31,7 +31,7 @@ typedef enum {
 /* Code outside this module may only read the members, except fd. */
 typedef struct {
 	int fd;         /* -1: closed by the owner, or in the child of a fork */
-	TlsStream *tls; /* NULL: no TLS */
+	TlsStream *tls; /* NULL for no TLS */
 	ClientConnectionState state;
 	gboolean is_in_handshake; /* CONNECTING: connected, and in the TLS handshake */
 	guint max_reply_bytes;
@@ -85,7 +85,7 @@ static inline gint64 client_limit_end_us(ClientLimit limit)
 
 /**
  * client_connection_new:
- * @tls: (nullable): borrowed; %NULL: plain
+ * @tls: (nullable): borrowed; %NULL for plain TCP
  *
  * Tries the addresses of the name one after the other. Each attempt can take half of the remaining
  * time, and the last one all of it. If the time limit ends during the DNS lookup, the lookup

@@ -17,27 +17,27 @@
 /* One server of the list. */
 typedef struct {
 	Address *address;
-	/* (element-type SocketAddress): last resolved addresses; NULL: never resolved */
+	/* (element-type SocketAddress): last resolved addresses; NULL if never resolved */
 	GArray *found;
-	ClientConnection *connection; /* idle; NULL: none */
+	ClientConnection *connection; /* idle; NULL if none */
 	BatchLimits limits;           /* limits of the connected server */
-	gint64 round_trip_us;         /* moving average; 0: unknown */
-	gint64 failed_at_us;          /* 0: not since it last answered */
-	GError *failure;              /* the last one; NULL: none since it last answered */
-	gint64 retry_after_ms;        /* with the failure; 0: unknown */
+	gint64 round_trip_us;         /* moving average; 0 if unknown */
+	gint64 failed_at_us;          /* 0 if it has answered since */
+	GError *failure;              /* the last one; NULL if it has answered since */
+	gint64 retry_after_ms;        /* with the failure; 0 if unknown */
 	gboolean is_tried;            /* in this call */
 } Server;
 
 typedef struct {
 	Server *server;
 	SocketAddress address;     /* length 0: the name of the server must be resolved */
-	Resolution *resolution;    /* NULL: not resolving */
-	int fd;                    /* its eventfd; -1: none */
+	Resolution *resolution;    /* NULL if not resolving */
+	int fd;                    /* its eventfd; -1 if none */
 	gboolean has_queued_found; /* the last resolved addresses are queued instead */
 	ClientConnection *connection;
 	gboolean is_old; /* the connection existed before the call */
 	gint32 seqid;
-	gint64 called_at_us; /* 0: not yet */
+	gint64 called_at_us; /* 0 if not yet */
 	gint64 slow_at_us;
 	gboolean is_slow; /* it is slow, so the next attempt has begun */
 } Attempt;
@@ -51,9 +51,9 @@ typedef enum {
 struct _ServerList {
 	GPtrArray *servers; /* (element-type Server): one or more */
 	Server *current;
-	TlsClient *tls;  /* NULL: not needed yet */
+	TlsClient *tls;  /* NULL if not needed yet */
 	gint32 seqid;    /* sequence ID of the next call; 0 or above */
-	gint64 pause_us; /* pause between the last two passes; 0: a server has answered since */
+	gint64 pause_us; /* pause between the last two passes; 0 if a server has answered since */
 	gint64 next_pass_at_us;
 	/* the current call, its terms and its reply */
 	const ClientCall *call;
@@ -92,7 +92,7 @@ static void server_free(Server *server)
 	g_free(server);
 }
 
-/* @address: (nullable): %NULL: resolve the name of the server first */
+/* @address: (nullable): if %NULL, resolve the name of the server first */
 static Attempt *attempt_new(Server *server, const SocketAddress *address)
 {
 	Attempt *attempt = g_new0(Attempt, 1);

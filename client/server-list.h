@@ -32,7 +32,7 @@ ServerList *server_list_new(GPtrArray *addresses);
 void server_list_free(ServerList *self);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(ServerList, server_list_free)
 
-/* @tls: (nullable): is referenced; %NULL: the system's settings, read when they are needed */
+/* @tls: (nullable): is referenced; %NULL for the system's settings, read when they are needed */
 void server_list_share_tls(ServerList *self, TlsClient *tls);
 
 /* Puts the servers into a random order, and ends the connection. */
@@ -51,7 +51,7 @@ void server_list_avoid_current(ServerList *self);
 
 typedef struct {
 	ClientLimit limit;
-	/* time after which an attempt is slow; 0: by the rule in client/call.h */
+	/* time after which an attempt is slow; if 0, the rule in client/call.h applies */
 	gint64 patience_us;
 	gboolean retries; /* allows more than one pass */
 } ServerListTerms;

@@ -40,7 +40,7 @@ static const char *host_fault(const char *host, gboolean is_bracketed)
 }
 
 /* Splits HOST:PORT. Sets *out_port to NULL if there is no port. Returns what is wrong with the
- * text; NULL: nothing. */
+ * text; NULL for nothing. */
 static const char *split_host_port(const char *text, char **out_host, const char **out_port)
 {
 	gboolean is_bracketed = *text == '[';

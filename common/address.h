@@ -23,7 +23,7 @@
 typedef struct {
 	char *host;   /* a name, an IPv4 address, an IPv6 address without brackets, or "*"; NULL
 			 for a local socket */
-	guint16 port; /* 0: any free port, or a local socket */
+	guint16 port; /* 0 for any free port, or a local socket */
 	char *path;   /* path of a local socket: "/run/ids", or "@ids"; NULL if there is a host */
 	char *text;   /* HOST:PORT, with brackets if necessary, after tls: if is_tls; or
 			 unix:PATH */

@@ -75,7 +75,7 @@ typedef struct {
 	int *holder;         /* (nullable): set to -1 in a child */
 	gboolean is_closing; /* being closed: its number may already belong to another file */
 	dev_t device;        /* if it is closing: its file */
-	ino_t inode;         /* if it is closing: its file; 0: unknown */
+	ino_t inode;         /* if it is closing: its file; 0 if unknown */
 } Descriptor;
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER; /* protects the variables below */

@@ -42,7 +42,7 @@ static gboolean is_journal_stderr(void)
 typedef struct {
 	const char *name;
 	LogLevel level;
-	gint64 interval_ms; /* least time between two lines of the event; 0: no limit */
+	gint64 interval_ms; /* least time between two lines of the event; 0 for no limit */
 } EventInfo;
 
 static const EventInfo EVENTS[LOG_N_EVENTS] = {
@@ -134,7 +134,7 @@ static _Atomic guint64 lost_lines;
 
 /* The repeated lines of one event with the same reason. */
 typedef struct {
-	char *reason;          /* NULL: unused, or not for a single reason */
+	char *reason;          /* NULL if unused, or not for a single reason */
 	gint64 quiet_until_us; /* monotonic time until which the event is not logged */
 	gint64 last_us;        /* monotonic time of the last suppressed line */
 	guint64 suppressed;    /* suppressed lines that no line has reported yet */

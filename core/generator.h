@@ -163,7 +163,7 @@ const Lease *generator_lease(const Generator *self);
 
 /**
  * generator_publish:
- * @lease: (transfer full) (nullable): the lease for draws from now on; NULL: none
+ * @lease: (transfer full) (nullable): the lease for draws from now on; NULL if none
  *
  * Earlier leases are freed by generator_free(), because another thread can still read them; they
  * are few and small. To keep IDs increasing, the caller retires the old lease first, and begins the

@@ -60,7 +60,7 @@ gboolean ulid_draw(gint64 time_ms, gsize count, Ulid *out_ulids,
 typedef struct {
 	const Clock *clock;
 	pthread_mutex_t mutex; /* protects the fields below */
-	gint64 last_ms;        /* time of the last ULID; -1: there is none */
+	gint64 last_ms;        /* time of the last ULID; -1 if there is none */
 	Ulid last;
 	guint fork_generation; /* process of the last ULID, see fork_generation */
 } UlidGenerator;

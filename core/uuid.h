@@ -104,7 +104,7 @@ gboolean uuid_to_id(Uuid uuid, gint64 *out_id, GError **error) G_GNUC_WARN_UNUSE
 typedef struct {
 	const Clock *clock;
 	pthread_mutex_t mutex; /* protects the fields below */
-	gint64 last_ms;        /* time of the last UUID; -1: there is none */
+	gint64 last_ms;        /* time of the last UUID; -1 if there is none */
 	guint64 last_counter;
 	guint fork_generation; /* process of the last UUID, see fork_generation */
 } Uuid7Generator;

@@ -18,7 +18,7 @@ struct _CtlAuditReader {
 	guint64 read_bytes;
 
 	guint next_file;
-	int fd; /* -1: none is open */
+	int fd; /* -1 if none is open */
 	guint64 line;
 	gboolean skips; /* skip the rest of the line */
 	gboolean has_ended;

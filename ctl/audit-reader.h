@@ -18,7 +18,7 @@ CtlAuditReader *ctl_audit_reader_new(const char *const *files);
 void ctl_audit_reader_free(CtlAuditReader *self);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(CtlAuditReader, ctl_audit_reader_free)
 
-/* Returns: (nullable): the next entry, valid until the next call; %NULL: there is none. Flushes
+/* Returns: (nullable): the next entry, valid until the next call; %NULL if there is none. Flushes
  * standard output before it reads. */
 const AuditEntry *ctl_audit_reader_next(CtlAuditReader *self);
 

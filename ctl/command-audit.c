@@ -141,7 +141,7 @@ static void end_rows(Rows *self, gboolean failed)
 #define MAX_LINE      (AGENT_AT + 2 * MAX_AGENT + FILE_DIGITS + LINE_DIGITS + 1)
 
 typedef struct {
-	GPid pid;     /* sort's process; 0: it does not run */
+	GPid pid;     /* sort's process; 0 if it does not run */
 	FILE *input;  /* NULL: closed, like output */
 	FILE *output; /* the sorted lines */
 	FILE *errors;

@@ -76,14 +76,14 @@ typedef struct {
 	const char *name; /* without dashes, like short_name */
 	char short_name;  /* '\0': none */
 	const char *help;
-	const char *argument;   /* name of the value in --help; NULL: it takes no value */
+	const char *argument;   /* name of the value in --help; NULL if it takes no value */
 	const OptionSpec *spec; /* an option of snowflaked; otherwise NULL */
 	gboolean is_repeated;   /* can be given several times */
 } Option;
 
 /* A command line up to the cursor. */
 typedef struct {
-	const CtlCommand *const *commands; /* NULL: for snowflaked, which has no commands */
+	const CtlCommand *const *commands; /* NULL for snowflaked, which has no commands */
 	guint shell;                       /* index in SHELLS */
 	GPtrArray *words; /* (element-type utf8): unquoted; the last one ends at the cursor */
 	GArray *options;  /* (element-type Option): options that can be given at the cursor */
@@ -287,7 +287,7 @@ static void print_arguments(const Line *self, const char *usage, guint place)
 	}
 }
 
-/* @common: the options of all commands; NULL: complete for snowflaked */
+/* @common: the options of all commands; NULL to complete for snowflaked */
 static void print_candidates(Line *self, const GOptionEntry *common)
 {
 	g_autoptr(GArray) all = g_array_new(FALSE, FALSE, sizeof(Option));

@@ -54,7 +54,7 @@ static char *get_reply(const Address *address, const char *path, guint timeout_m
 	return *reply != '\0' ? g_steal_pointer(&reply) : NULL;
 }
 
-/* Returns the status of an HTTP reply; 0: it is not one. */
+/* Returns the status of an HTTP reply; 0 if it is not one. */
 static guint parse_status(const char *reply)
 {
 	const char *space = g_str_has_prefix(reply, "HTTP/1.") ? strchr(reply, ' ') : NULL;

@@ -27,7 +27,7 @@ typedef struct {
 	const Address *server;
 	SnowflakeClient *client; /* (nullable) */
 	CtlProbe probe;
-	GError *error; /* NULL: it has answered */
+	GError *error; /* NULL if it has answered */
 } Target;
 
 static void target_free(Target *self)
@@ -43,7 +43,7 @@ typedef struct {
 	GPtrArray *targets;
 	const CtlOptions *options;
 	gboolean keeps_connections; /* keep connections open for the next round */
-	CtlArray *array;            /* NULL: print lines */
+	CtlArray *array;            /* NULL to print lines */
 	guint64 asked;
 	guint64 answered;
 	guint64 serving;
@@ -64,7 +64,7 @@ static void ask_target(gpointer item, gpointer data)
 		g_clear_pointer(&target->client, snowflake_client_free);
 }
 
-/* @array: (nullable): %NULL: print a line */
+/* @array: (nullable): if %NULL, print a line */
 static void print_target(const Target *target, CtlArray *array)
 {
 	const CtlProbe *probe = &target->probe;

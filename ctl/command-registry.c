@@ -71,7 +71,7 @@ static const GOptionEntry entries[] = {
 typedef struct {
 	guint datacenter_id;
 	guint n_claims;
-	gint64 before_ms; /* since the Unix epoch; 0: it was never raised */
+	gint64 before_ms; /* since the Unix epoch; 0 if it was never raised */
 	char *damage;     /* (nullable): why the floor does not parse, so that it was not changed */
 	gboolean is_missing;
 	gboolean done;   /* the result is known; then: */
@@ -85,7 +85,7 @@ typedef struct {
 	CtlZookeeper *zookeeper;
 	CtlRegistryTree *tree;    /* as last read before the first change */
 	GPtrArray *floors;        /* (element-type DatacenterFloor): sorted by datacenter ID */
-	ZnodeLimits given_limits; /* 0: not given */
+	ZnodeLimits given_limits; /* 0 if not given */
 	ZnodeLimits limits;
 	char *limits_why; /* a description of the limits' origin */
 	ZnodeFloor floor; /* the least floor for all datacenters */

@@ -62,7 +62,7 @@ typedef struct {
 	Group group;
 	char *name;
 	char *value;
-	const char *unit; /* NULL: text */
+	const char *unit; /* NULL for text */
 	CtlColour colour;
 } Row;
 

@@ -343,7 +343,7 @@ static JsonObject *list_to_json(const GPtrArray *workers, gint64 now_ms)
 /* The state of all servers at one time. */
 typedef struct {
 	gint64 time_ms;     /* since the Unix epoch */
-	GPtrArray *workers; /* (element-type CtlWorker): NULL: no server answers */
+	GPtrArray *workers; /* (element-type CtlWorker): NULL if no server answers */
 	CtlNotes *notes;
 } List;
 
@@ -524,7 +524,7 @@ static void wait_until_due(Top *self)
 }
 
 /* Returns: (transfer full): the servers in the tree.
- * @lost: why the tree can be out of date; NULL: it is up to date */
+ * @lost: why the tree can be out of date; NULL if it is up to date */
 static List *list_tree(Top *self, const GError *lost)
 {
 	List *list = g_new0(List, 1);

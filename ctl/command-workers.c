@@ -25,7 +25,7 @@ static const GOptionEntry entries[] = {
 typedef struct {
 	guint worker_id;
 	WorkerIdState state;
-	/* start of the last tick in which it is not free, since the Unix epoch; 0: it was never
+	/* start of the last tick in which it is not free, since the Unix epoch; 0 if it was never
 	 * reserved, or the record is damaged */
 	gint64 end_ms;
 	const ReservationRecord *record;

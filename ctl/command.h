@@ -8,7 +8,7 @@
 
 typedef struct {
 	const char *name;
-	const char *arguments;       /* arguments in --help: "[ID...]"; NULL: none */
+	const char *arguments;       /* arguments in --help: "[ID...]"; NULL if none */
 	const char *summary;         /* one line for --help */
 	const char *details;         /* further text for the command's --help; or NULL */
 	gboolean takes_zookeeper;    /* supports --zookeeper */

@@ -17,11 +17,11 @@ struct _CtlFleet {
 typedef struct {
 	const Address *server;
 	gint datacenter_id;  /* like the next two, from its last answer */
-	gint worker_id;      /* -1: no answer yet */
+	gint worker_id;      /* -1 if no answer yet */
 	char *nonce;         /* (nullable) */
 	gboolean has_failed; /* it has not answered; otherwise: */
 	CtlWorker *self;     /* its own report, until it is merged into the list */
-	GPtrArray *others;   /* (element-type CtlWorker): NULL: it has no list */
+	GPtrArray *others;   /* (element-type CtlWorker): NULL if it has no list */
 	gint64 list_age_ms;  /* age of its latest report about another server, when received */
 	GError *failure;     /* the reason for no answer, or for no list */
 } Member;

@@ -23,6 +23,6 @@ void ctl_fleet_free(CtlFleet *self);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(CtlFleet, ctl_fleet_free)
 
 /* Returns: (transfer full) (nullable) (element-type CtlWorker): all known servers, each of which
- * was asked. %NULL: none of the named servers answers, or, @with_counts, has ever answered. @notes:
- * gets notes on servers that do not answer, and on what may be missing. */
+ * was asked. %NULL if none of the named servers answers, or, @with_counts, has ever answered.
+ * @notes: gets notes on servers that do not answer, and on what may be missing. */
 GPtrArray *ctl_fleet_ask(CtlFleet *self, CtlNotes *notes);

@@ -9,8 +9,8 @@ typedef struct _GPtrArray CtlNotes; /* elements are added by the functions below
 
 CtlNotes *ctl_notes_new(void);
 
-/* @topic: (nullable): a second note on the same topic is dropped, even if its text differs; %NULL:
- *   use the text as topic
+/* @topic: (nullable): a second note on the same topic is dropped, even if its text differs; %NULL
+ * if use the text as topic
  * @text: (transfer full) */
 void ctl_notes_add(CtlNotes *self, const char *topic, char *text);
 /* Adds a note for a failure. */

@@ -12,9 +12,9 @@
 /* The options that all commands accept, and the parsing of options that several commands accept. */
 
 typedef struct {
-	char **servers;             /* NULL: see ctl_options_addresses() */
-	const char *zookeeper;      /* NULL: see ctl_options_zookeeper() */
-	const char *zookeeper_auth; /* a file; NULL: none */
+	char **servers;             /* if NULL, see ctl_options_addresses() */
+	const char *zookeeper;      /* if NULL, see ctl_options_zookeeper() */
+	const char *zookeeper_auth; /* a file; NULL if none */
 	TlsNames tls;
 	gboolean json;
 	guint timeout_ms;

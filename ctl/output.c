@@ -24,8 +24,8 @@ static CtlStatus status_without_reader = CTL_OK;
 
 /* The first error message. */
 static struct {
-	char *message;    /* NULL: none */
-	const char *kind; /* NULL: derived from the exit status */
+	char *message;    /* NULL if none */
+	const char *kind; /* NULL if derived from the exit status */
 	gint64 retry_after_ms;
 } failure;
 
@@ -89,7 +89,7 @@ void ctl_output_set_last_words(int descriptor, char *text)
 
 /* Progress */
 
-static gint64 progress_shown_at_us; /* 0: nothing is shown */
+static gint64 progress_shown_at_us; /* 0 if nothing is shown */
 
 gboolean ctl_output_is_progress_due(void)
 {
@@ -118,7 +118,7 @@ void ctl_output_clear_progress(void)
 
 /* Output */
 
-/* Returns: (transfer full): a line. @kind: (nullable): %NULL: no kind */
+/* Returns: (transfer full): a line. @kind: (nullable): %NULL for no kind */
 static char *failure_to_json(const char *message, const char *kind, gint64 retry_after_ms)
 {
 	JsonObject *object = json_object_new();

@@ -55,7 +55,7 @@ void ctl_output_complain(const char *format, ...) G_GNUC_PRINTF(1, 2);
 gboolean ctl_output_confirm(void);
 
 /* Like ctl_output_complain(), with the kind of @error.
- * @retry_after_ms: when to try again; 0: unknown */
+ * @retry_after_ms: when to try again; 0 if unknown */
 void ctl_output_complain_of(const GError *error, gint64 retry_after_ms);
 /* Prints an error that ends the command. Returns CTL_FAILED. */
 CtlStatus ctl_output_fail(const GError *error);

@@ -11,9 +11,10 @@ typedef struct {
 	gint64 worker_id;
 	gint64 clock_skew_us; /* the server's clock minus ours */
 	gint64 round_trip_us;
-	SnowflakeClientWorker *worker; /* its reply to get_worker; NULL: an original server */
+	SnowflakeClientWorker *worker; /* its reply to get_worker; NULL for an original server */
 	GPtrArray
-		/* (element-type SnowflakeClientCounter); NULL: not requested, or an older server */
+		/* (element-type SnowflakeClientCounter); NULL if not requested, or an older server
+		 * / */
 		*counters;
 	gint64 counted_at_us; /* g_get_monotonic_time() when the counters arrived */
 } CtlProbe;

@@ -54,7 +54,7 @@ char *ctl_screen_draw(const CtlScreenText *self, guint columns, guint lines);
 /* Returns whether standard output is a terminal that can be redrawn: TERM is not dumb. */
 gboolean ctl_screen_is_there(void);
 
-/* Gets the size of the terminal on standard output. G_MAXUINT: unknown, or not a terminal, so that
- * output for programs does not depend on a width. */
+/* Gets the size of the terminal on standard output. G_MAXUINT if unknown, or not a terminal, so
+ * that output for programs does not depend on a width. */
 void ctl_screen_size(guint *out_columns, guint *out_lines);
 guint ctl_screen_columns(void);

@@ -249,7 +249,7 @@ static void print_help(const CtlCommand *command)
 }
 
 /* "help COMMAND", or COMMAND --help.
- * @command: (nullable): the command to explain; %NULL: the program
+ * @command: (nullable): the command to explain; %NULL for the program
  * @arguments: (nullable): further arguments after "help COMMAND", which can be an argument of the
  * command: "init|quarantine" */
 static CtlStatus run_help(const CtlCommand *command, char *const *arguments)

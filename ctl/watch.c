@@ -25,7 +25,7 @@ static const int SIGNALS[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGTSTP, SIGCONT
 static char buffer[BUFFER_BYTES]; /* buffer of standard output */
 static pthread_mutex_t printing = PTHREAD_MUTEX_INITIALIZER;
 static atomic_bool is_ending;
-static atomic_int ending_signal; /* 0: the reader of the output has ended */
+static atomic_int ending_signal; /* 0 if the reader of the output has ended */
 
 /* The terminal, protected by its lock. */
 static struct {
@@ -37,7 +37,7 @@ static struct {
 
 static struct {
 	sem_t wanted;
-	void (*call)(gpointer data);             /* NULL: never */
+	void (*call)(gpointer data);             /* NULL if never */
 	void (*on_key)(char key, gpointer data); /* (nullable) */
 	gpointer data;
 } redraw;

@@ -61,7 +61,7 @@ void ctl_worker_set_unreachable(CtlWorker *self);
 GPtrArray *ctl_worker_of_tree(const CtlRegistryTree *tree, gint64 as_of_ms);
 
 /* Returns how much of the reservation is left at @now_ms of our clock, which is converted to the
- * reservation's clock; 0: no reservation, or it has ended. */
+ * reservation's clock; 0 if no reservation, or it has ended. */
 gint64 ctl_worker_left_ms(const CtlWorker *self, gint64 now_ms);
 
 /**

@@ -39,7 +39,7 @@ static void wake_owner(gpointer user_data)
 	eventfd_write(((CtlZookeeper *)user_data)->wake_fd, 1);
 }
 
-/* Returns: (transfer full) (nullable): the next message of the store; %NULL: none arrived until
+/* Returns: (transfer full) (nullable): the next message of the store; %NULL if none arrived until
  *   @until_us. */
 static StoreMessage *take_message(CtlZookeeper *self, gint64 until_us)
 {

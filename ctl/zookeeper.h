@@ -45,7 +45,7 @@ typedef struct {
 	char *key;
 	gboolean may_be_denied; /* DENIED is a valid answer instead of an error */
 	guint64 number;
-	/* Sends it, and again over another connection; NULL: a write, which is not repeated. */
+	/* Sends it, and again over another connection; NULL for a write, which is not repeated. */
 	guint64 (*send)(Store *store, const char *key);
 	StoreMessage *answer; /* with OK, ABSENT, CONFLICT or DENIED */
 } CtlRequest;
@@ -66,8 +66,8 @@ CtlRequest *ctl_zookeeper_copy_acl(CtlZookeeper *self, GPtrArray *requests, char
  * than those above; other requests may have succeeded. */
 gboolean ctl_zookeeper_wait(CtlZookeeper *self, const GPtrArray *requests, GError **error);
 
-/* Returns: (transfer none) (nullable): the record that the request has read; %NULL: it is missing.
- */
+/* Returns: (transfer none) (nullable): the record that the request has read; %NULL if it is
+ * missing. / */
 const StoreRecord *ctl_request_record(const CtlRequest *self);
 
 typedef struct {

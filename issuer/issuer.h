@@ -14,7 +14,7 @@
 typedef struct {
 	const Options *options;
 	char *nonce;      /* a UUID that no other issuer has */
-	gint64 worker_id; /* the requested worker ID; -1: none */
+	gint64 worker_id; /* the requested worker ID; -1 if none */
 	/* derived from the machine: with ZooKeeper it is only a preference */
 	gboolean worker_id_derived;
 	SystemClock clock;
@@ -37,7 +37,7 @@ gboolean issuer_init(Issuer *self, const Options *options,
 
 /* How the issuer describes itself to others. */
 typedef struct {
-	const char *address; /* host:port where it accepts calls; NULL: an embedded node */
+	const char *address; /* host:port where it accepts calls; NULL for an embedded node */
 	const char *program; /* for an embedded node: its program; it is listed as PROGRAM@HOST */
 	const char *version; /* version of this software */
 } IssuerMember;

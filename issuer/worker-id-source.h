@@ -41,8 +41,8 @@ const struct ifaddrs *worker_id_source_find_interface(const struct ifaddrs *inte
 /**
  * worker_id_source_derive:
  * @source: what to derive the worker ID from, below OPTIONS_WORKER_ID_NONE
- * @advertise: (nullable): the address for OPTIONS_WORKER_ID_IP; %NULL: the source address of this
- *   machine's default route, IPv4 if there is one
+ * @advertise: (nullable): the address for OPTIONS_WORKER_ID_IP; %NULL for the source address of
+ * this machine's default route, IPv4 if there is one
  * @out_worker_id: (out): fits @layout
  * @out_from: (out) (transfer full): its origin, for the log
  *

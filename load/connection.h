@@ -14,8 +14,8 @@
  */
 typedef struct {
 	const Address *address; /* borrowed: the server's address */
-	TlsClient *tls;         /* borrowed; NULL: no TLS */
-	GPtrArray *names;       /* (element-type ResolvedName); NULL: the name has no address */
+	TlsClient *tls;         /* borrowed; NULL for no TLS */
+	GPtrArray *names;       /* (element-type ResolvedName); NULL if the name has no address */
 	GError *error;          /* (nullable): why it cannot be connected to */
 } LoadServer;
 
@@ -48,7 +48,7 @@ typedef struct {
 	 * socket no longer reports */
 	gboolean has_more;
 	guint8 *rest;     /* the part of a reply that was received; NULL until needed */
-	gsize rest_bytes; /* 0: no part of a reply was received */
+	gsize rest_bytes; /* 0 if no part of a reply was received */
 	gint64 last_id;   /* ID of the last reply, for the driver */
 } LoadConnection;
 

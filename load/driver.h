@@ -84,7 +84,7 @@ typedef struct {
 	gint64 measure_until_ns;
 	/* Closed loop: the number of calls to make; then measure_until_ns is G_MAXINT64. The load
 	 * ends when each call has been answered or counts as an error, or after @silence_ns without
-	 * a reply. Calls that were not made then count as errors. G_MAXUINT64: no limit. */
+	 * a reply. Calls that were not made then count as errors. G_MAXUINT64 for no limit. */
 	guint64 calls;
 	gint64 silence_ns;
 	LoadSchedule schedule; /* interval_ns is 0 for a closed loop */

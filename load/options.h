@@ -8,7 +8,7 @@
 /* The options of `snowflakectl bench`. */
 typedef struct {
 	GPtrArray *servers; /* (element-type Address): at least one; connections use them in turn */
-	TlsClient *tls;     /* borrowed; for servers with TLS; NULL: there is none */
+	TlsClient *tls;     /* borrowed; for servers with TLS; NULL if there is none */
 	guint64 timeout_ms; /* time limit for connecting, and for calls in flight at the end */
 	LoadWireForm form;
 	guint64 connections; /* number of connections of all threads together */
@@ -17,8 +17,8 @@ typedef struct {
 	guint64 idle_connections; /* additional open connections without calls */
 	double duration_s;        /* length of the measurement */
 	double warmup_s;          /* length of the warm-up before the measurement */
-	double rate;   /* calls a second, of all connections together; 0: a closed loop */
-	guint64 calls; /* exactly this many calls, all measured; 0: calls for duration_s */
+	double rate;   /* calls a second, of all connections together; 0 for a closed loop */
+	guint64 calls; /* exactly this many calls, all measured; if 0, calls for duration_s */
 	gboolean check;
 	guint64 given; /* bit set of options that load_options_set() has set */
 } LoadOptions;

@@ -64,8 +64,8 @@ double load_histogram_mean(const LoadHistogram *self)
 
 typedef struct {
 	gint64 from_ns;
-	gint64 wanted_ns; /* G_MAXINT64: no call was wanted */
-	gint64 until_ns;  /* G_MAXINT64: the gap did not end */
+	gint64 wanted_ns; /* G_MAXINT64 if no call was wanted */
+	gint64 until_ns;  /* G_MAXINT64 if the gap did not end */
 } Gap;
 
 void load_gaps_clear(LoadGaps *self)

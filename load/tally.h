@@ -50,9 +50,9 @@ guint64 load_histogram_bucket_end(guint index);
 #define LOAD_GAPS_SHORTEST_NS G_GINT64_CONSTANT(100000000)
 
 typedef struct {
-	GArray *gaps;     /* sorted by time; NULL: one gap without beginning and end */
+	GArray *gaps;     /* sorted by time; NULL for one gap without beginning and end */
 	gint64 good_ns;   /* time of the last good reply; before it, of the start */
-	gint64 wanted_ns; /* when a call was first wanted since then; G_MAXINT64: not yet */
+	gint64 wanted_ns; /* when a call was first wanted since then; G_MAXINT64 if not yet */
 	gint64 ended_ns;
 } LoadGaps; /* CLOCK_MONOTONIC; initialise with zeros */
 
@@ -166,7 +166,7 @@ typedef struct {
 	char *first_refusal;   /* (nullable) */
 	LoadGaps gaps;         /* times without good replies */
 	gint64 received_at_ns; /* CLOCK_MONOTONIC time of the last bytes from a server */
-	/* CLOCK_MONOTONIC time of an early stop; 0: the load ran to its end */
+	/* CLOCK_MONOTONIC time of an early stop; 0 if the load ran to its end */
 	gint64 stopped_ns;
 	gint64 cpu_user_us; /* CPU time of the threads during the measurement */
 	gint64 cpu_system_us;

@@ -18,7 +18,7 @@
 #define PROGRAM_MAX_BYTES 64
 
 struct _SnowflakeNode {
-	ForkMark *mark; /* NULL: not created yet */
+	ForkMark *mark; /* NULL if not created yet */
 	Options *options;
 	Issuer issuer;
 	/* The keeper's events. A thread reads n_events, finds no lease, and waits until n_events

@@ -23,7 +23,8 @@ typedef enum {
 	/* GPtrArray * of Address, which can be local sockets; separated by semicolons in the file
 	 */
 	OPTION_ADDRESSES,
-	OPTION_SERVERS, /* GPtrArray * of Address, to connect to; separated by commas; NULL: none */
+	/* GPtrArray * of Address, to connect to; separated by commas; NULL if none */
+	OPTION_SERVERS,
 	OPTION_TARGETS, /* GPtrArray * of AuditTarget; separated by semicolons in the file */
 	/* GPtrArray * of char *: host names without ports; separated as OPTION_TARGETS */
 	OPTION_HOSTS,
@@ -61,7 +62,7 @@ struct _OptionSpec {
 	gint64 min, max;
 	const char *default_text; /* the default as a user would write it, or NULL */
 	const char *default_note; /* describes a default without default_text, or NULL */
-	const char *sample_text;  /* the value in the sample config; NULL: it is commented out */
+	const char *sample_text;  /* the value in the sample config; NULL if it is commented out */
 	const char *help;
 };
 

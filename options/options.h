@@ -39,21 +39,21 @@ typedef struct {
 	/* addresses */
 	GPtrArray *listen; /* (element-type Address): one or more */
 	guint socket_mode; /* mode of a local socket's file, bits of 0777 */
-	/* group of the file, a name or a number; NULL: the directory decides */
+	/* group of the file, a name or a number; if NULL, the directory decides */
 	char *socket_group;
-	/* the address under which others reach this server; NULL: the first of listen */
+	/* the address under which others reach this server; NULL for the first of listen */
 	Address *advertise;
-	Address *admin_listen;  /* address of the admin port; NULL: none */
+	Address *admin_listen;  /* address of the admin port; NULL if none */
 	GPtrArray *admin_hosts; /* (element-type utf8): names that its requests may have as Host */
 
 	/* TLS and access; the files are in PEM format */
-	char *tls_certificate; /* the server's certificate; NULL: none */
-	char *tls_key;         /* key of this certificate; NULL: no certificate */
+	char *tls_certificate; /* the server's certificate; NULL if none */
+	char *tls_key;         /* key of this certificate; NULL if there is no certificate */
 	char *tls_client_ca;   /* CAs that sign clients' certificates; NULL: clients need none */
-	char *tls_ca;     /* CAs that sign the certificates of other servers; NULL: not given */
-	AllowList *allow; /* clients that may call; NULL: all clients */
+	char *tls_ca;     /* CAs that sign the certificates of other servers; NULL if not given */
+	AllowList *allow; /* clients that may call; NULL for all clients */
 
-	/* (element-type Address): servers whose IDs a relay hands out; NULL: not a relay */
+	/* (element-type Address): servers whose IDs a relay hands out; NULL if not a relay */
 	GPtrArray *relay;
 	gboolean relay_discover; /* request the list of other servers */
 	char *relay_agent;       /* the useragent in its calls to these servers */
@@ -61,17 +61,17 @@ typedef struct {
 	gint64 relay_max_age_ms;
 
 	/* the worker ID */
-	gint64 datacenter_id;  /* fits the layout; -1: not given */
+	gint64 datacenter_id;  /* fits the layout; -1 if not given */
 	gint64 worker_id;      /* fits the layout; below 0: an OptionsWorkerId */
-	char *state_directory; /* NULL: not given; always so with zookeeper */
+	char *state_directory; /* NULL if not given; always so with zookeeper */
 
 	/* registration in ZooKeeper */
-	ZookeeperHosts *zookeeper; /* NULL: not given, reservations are in the state directory */
-	char *zookeeper_auth;      /* a path, or NULL: no digest */
+	ZookeeperHosts *zookeeper; /* if NULL, reservations are in the state directory */
+	char *zookeeper_auth;      /* a path, or NULL for no digest */
 	gint64 session_timeout_ms;
 	gint64 connect_timeout_ms; /* time limit for the first connection */
 	gint64 reservation_ms;     /* the longest reservation */
-	char *registry_id;         /* ID that the registry must have; NULL: any */
+	char *registry_id;         /* ID that the registry must have; NULL for any */
 	gboolean create_registry;  /* if there is none at the root */
 	gboolean skip_sanity_checks;
 
@@ -87,11 +87,11 @@ typedef struct {
 	/* connections */
 	gint64 threads;
 	gint64 max_connections;
-	gint64 max_connections_per_address; /* 0: no limit */
+	gint64 max_connections_per_address; /* 0 for no limit */
 	gint64 max_frame_bytes;
 	gint64 max_depth;
 	gint64 frame_timeout_ms;
-	gint64 idle_timeout_ms; /* 0: no time limit */
+	gint64 idle_timeout_ms; /* 0 for no time limit */
 	gint64 max_pending_bytes;
 	gint64 write_timeout_ms;
 	gboolean no_fast_path;
@@ -126,8 +126,8 @@ Options *options_new_from_args(int argc, char **argv, GError **error);
 /* A row of options-table.h. */
 typedef struct _OptionSpec OptionSpec;
 
-/* Returns: (transfer full) (nullable): the value of an option, as the file would contain it; %NULL:
- *   there is none. */
+/* Returns: (transfer full) (nullable): the value of an option, as the file would contain it; %NULL
+ * if there is none. */
 char *options_text_of(const Options *self, const OptionSpec *spec);
 
 /**

@@ -102,7 +102,7 @@ struct _ConnectionEntry {
 	gboolean is_local;
 	_Atomic gboolean waits;      /* calls wait for the server */
 	_Atomic gint64 active_at_us; /* local socket: time of the last pass */
-	Peer *peer;                  /* NULL: it was shut down */
+	Peer *peer;                  /* NULL if it was shut down */
 	GList link;                  /* link in the peer's queue */
 	guint64 search;              /* the last search that has examined this connection */
 };

@@ -9,7 +9,7 @@
  * address; on a local socket, the user whose process has connected. */
 typedef struct {
 	struct in6_addr address; /* IPv4 mapped to IPv6; all 0 on a local socket */
-	gint64 uid;              /* in this process's user namespace; -1: the socket is not local */
+	gint64 uid; /* in this process's user namespace; -1 if the socket is not local */
 } Origin;
 
 /* @address: not the address of a local socket. All connections of a family without addresses have
@@ -49,7 +49,7 @@ typedef gboolean (*ConnectionIsIdle)(int fd, guint idle_ms);
 
 typedef struct {
 	guint max_connections;
-	guint max_per_address;    /* maximum number of connections of one origin; 0: no limit */
+	guint max_per_address;    /* maximum number of connections of one origin; 0 for no limit */
 	guint idle_ms;            /* idle time after which a connection may be shut down */
 	ConnectionIsIdle is_idle; /* connection_limits_is_idle(), or a test's */
 } ConnectionLimitsConfig;

@@ -35,7 +35,7 @@ typedef struct {
 
 /* The fields that every pass needs are last, so that they are next to those in LoopConnection. */
 typedef struct {
-	TlsStream *tls;  /* NULL: no TLS */
+	TlsStream *tls;  /* NULL for no TLS */
 	const char *bad; /* why its bytes were rejected; NULL if they were not */
 	guint out_sent;  /* sent bytes of @out */
 	int fd;
@@ -49,13 +49,13 @@ typedef struct {
 	/* in the last pass: */
 	guint sent : 1;     /* the client accepted bytes of replies */
 	guint consumed : 1; /* a message was completed, or a new one has begun */
-	GByteArray *in;     /* received bytes that are not consumed; NULL: none */
-	GByteArray *out;    /* unsent bytes of replies; NULL: none */
+	GByteArray *in;     /* received bytes that are not consumed; NULL if none */
+	GByteArray *out;    /* unsent bytes of replies; NULL if none */
 	Stream stream;
 } Connection;
 
-/* Takes over @fd, a connected non-blocking socket, and @tls, whose handshake is complete; %NULL: no
- * TLS. */
+/* Takes over @fd, a connected non-blocking socket, and @tls, whose handshake is complete; %NULL for
+ * no TLS. */
 void connection_init(Connection *self, int fd, TlsStream *tls);
 
 /* Closes the socket. */

@@ -17,8 +17,8 @@
  */
 typedef struct _Listener Listener;
 
-/* Accepts waiting clients. Returns the pause before the next call, in milliseconds; 0: it is called
- * again as soon as the socket is readable. */
+/* Accepts waiting clients. Returns the pause before the next call, in milliseconds; if 0, it is
+ * called again as soon as the socket is readable. */
 typedef guint (*ListenerReady)(Listener *self, gpointer user_data);
 
 struct _Listener {
@@ -28,7 +28,8 @@ struct _Listener {
 	gboolean is_local;
 	gboolean is_tls; /* clients must use TLS; set by the caller */
 	/* private */
-	/* the file of a local socket that is not adopted; NULL: there is none, or it was removed */
+	/* the file of a local socket that is not adopted; NULL if there is none, or it was removed
+	 * / */
 	char *path;
 	dev_t device;
 	ino_t inode;
@@ -43,7 +44,7 @@ typedef struct {
 } SocketFileAccess;
 
 /* @host: a name, an IPv4 or IPv6 address, or "*" for every address of the machine
- * @port: 0: any free port
+ * @port: 0 for any free port
  * @listeners: (element-type Listener): gets a listener for each address of @host; its free function
  *   is listener_free()
  * Returns: %TRUE, or %FALSE with a GIOError set and nothing added */

@@ -61,9 +61,9 @@ typedef struct {
 	guint waits : 1;    /* waits for the server, as connection-limits.c knows */
 	guint is_local : 1; /* connection-limits.c needs the time of each pass */
 	QueuePlace place;
-	ConnectionEntry *entry; /* NULL: not counted by connection-limits.c */
+	ConnectionEntry *entry; /* NULL if not counted by connection-limits.c */
 	GList all_link;         /* link in the loop's queue of all connections */
-	gint64 frame_until_us;  /* deadline of a message that took several turns; 0: none */
+	gint64 frame_until_us;  /* deadline of a message that took several turns; 0 if none */
 } LoopConnection;
 
 G_STATIC_ASSERT(offsetof(LoopConnection, place.queue) + sizeof(Queue) -
@@ -109,7 +109,7 @@ struct _Loop {
 	Inbox *inbox;
 	_Atomic guint n_connections;
 	_Atomic guint64 rounds;
-	_Atomic int failure; /* errno with which the thread failed; 0: it has not */
+	_Atomic int failure; /* errno with which the thread failed; 0 if it has not */
 	_Atomic guint n_parked;
 	LoopFailed failed;
 	gpointer user_data;
@@ -432,7 +432,7 @@ static G_NO_INLINE void empty_inbox(Loop *self)
 
 /* The thread */
 
-/* Returns the timeout for epoll_wait(): until the first time limit, rounded up; -1: none. */
+/* Returns the timeout for epoll_wait(): until the first time limit, rounded up; -1 if none. */
 static int wait_ms(Loop *self)
 {
 	gint64 began_us, first_us;

@@ -41,7 +41,7 @@ typedef struct {
 	guint n_connections; /* including those in its inbox */
 	guint n_parked;      /* connections with a parked call */
 	guint64 rounds;      /* rounds so far; it makes one when it is woken */
-	int failure;         /* the errno with which the thread failed; 0: it has not */
+	int failure;         /* the errno with which the thread failed; 0 if it has not */
 } LoopStatus;
 
 /* Thread-safe. Returns the current status. */

@@ -56,7 +56,7 @@ static gint64 due_us(const QueuePlace *place)
 	return MIN(place->retry_at_us, place->deadline_at_us);
 }
 
-/* Returns the call for IDs that is tried next; NULL: no call waits. */
+/* Returns the call for IDs that is tried next; NULL if no call waits. */
 static QueuePlace *next_for_ids(const Parking *self)
 {
 	QueuePlace *single = queues_head(self->queues, QUEUE_SINGLE);

@@ -87,6 +87,6 @@ static inline gboolean parking_is_behind(const Parking *self)
 	return self->behind || self->woken_aside;
 }
 
-/* Returns the instant at which the clock can allow the next call; 0: no call waits only for the
+/* Returns the instant at which the clock can allow the next call; 0 if no call waits only for the
  * clock. */
 gint64 parking_retry_at_us(const Parking *self);

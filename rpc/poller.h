@@ -66,8 +66,8 @@ typedef struct _Inbox Inbox;
 
 typedef struct {
 	int fd;
-	TlsStream *tls;         /* NULL: no TLS */
-	ConnectionEntry *entry; /* NULL: not counted by connection-limits.c */
+	TlsStream *tls;         /* NULL for no TLS */
+	ConnectionEntry *entry; /* NULL if not counted by connection-limits.c */
 } InboxConnection;
 
 /* Closes the socket, after removing it from its connection limits. */

@@ -34,7 +34,7 @@ typedef struct {
 	GList link;
 	gint64 entered_at_us; /* monotonic, like the next two */
 	gint64 deadline_at_us;
-	gint64 retry_at_us;   /* parked: when to retry; G_MAXINT64: after parking_wake() */
+	gint64 retry_at_us;   /* parked: when to retry; G_MAXINT64 to retry after parking_wake() */
 	gboolean is_extended; /* see queues_extend_if_late() */
 } QueuePlace;
 
@@ -47,14 +47,14 @@ typedef struct {
  */
 typedef struct {
 	/* private */
-	gint64 limits_us[N_QUEUES]; /* G_MAXINT64: none */
+	gint64 limits_us[N_QUEUES]; /* G_MAXINT64 if none */
 	gint64 (*clock_us)(void);
 	GQueue queues[N_QUEUES];
 	guint length; /* number of places in all queues */
 	gint64 poll_began_at_us;
 	guint polls_left;
 	gint64 polled_at_us;
-	gint64 now_us; /* 0: not read yet */
+	gint64 now_us; /* 0 if not read yet */
 } Queues;
 
 /* @clock_us: monotonic */
@@ -62,7 +62,7 @@ void queues_init(Queues *self, const RpcLimits *limits, gint64 (*clock_us)(void)
 
 /* Returns the time. The clock is read once, until queues_set_time() resets it. */
 gint64 queues_now_us(Queues *self);
-/* Sets the time, if the caller has just read it; 0: the next queues_now_us() reads it. */
+/* Sets the time, if the caller has just read it; if 0, the next queues_now_us() reads it. */
 static inline void queues_set_time(Queues *self, gint64 now_us)
 {
 	self->now_us = now_us;
@@ -96,7 +96,7 @@ void queues_extend_if_late(Queues *self, Queue queue);
 
 /* Returns the first place whose time limit expired before the polls began that reported every
  * readable socket. So all bytes that arrived in time have been read, even if the process was
- * suspended meanwhile. NULL: there is none. */
+ * suspended meanwhile. NULL if there is none. */
 QueuePlace *queues_expired(const Queues *self, Queue queue);
 
 /* Returns: (element-type QueuePlace): the queue. */
@@ -120,5 +120,5 @@ static inline gboolean queues_are_empty(const Queues *self)
 /* Returns whether the time limit of @place has expired. */
 gboolean queues_has_run_out(Queues *self, const QueuePlace *place);
 
-/* Returns the first deadline of all queues; G_MAXINT64: there is none. */
+/* Returns the first deadline of all queues; G_MAXINT64 if there is none. */
 gint64 queues_first_deadline_at_us(const Queues *self);

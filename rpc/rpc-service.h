@@ -18,14 +18,14 @@ typedef struct {
 	guint max_depth;       /* deepest nesting of structs and containers */
 	/* if more bytes of replies are unsent, the client's calls are not read */
 	gsize max_pending_bytes;
-	gint64 max_wait_ms; /* longest wait of a call for IDs; 0: no wait */
+	gint64 max_wait_ms; /* longest wait of a call for IDs; 0 for no wait */
 	guint turn_ids;     /* IDs that a connection may draw while others wait */
 	/* batches and single IDs come from different buffers, so neither waits for the other */
 	gboolean batches_apart;
 	gint64 frame_timeout_ms; /* longest time from the first byte of a message to its last */
 	/* longest time in which the client accepts no bytes of its replies */
 	gint64 write_timeout_ms;
-	gint64 idle_timeout_ms; /* longest time between messages; 0: no limit */
+	gint64 idle_timeout_ms; /* longest time between messages; 0 for no limit */
 } RpcLimits;
 
 /* The number of costly calls that a pass can answer. Further costly calls are deferred. */
@@ -79,7 +79,7 @@ typedef struct {
 	RpcWait wait;        /* the next call waits for this */
 	const char *bad;     /* why the connection must be closed; NULL: it continues */
 	/* private to stream.c */
-	gint64 turn_ends_us; /* end of the turn; 0: the clock was not read yet */
+	gint64 turn_ends_us; /* end of the turn; 0 if the clock was not read yet */
 	guint n_quick;       /* usual calls answered since the clock was read */
 } RpcPass;
 
@@ -107,10 +107,10 @@ static inline guint rpc_pass_ids_left(const RpcPass *self)
 typedef struct {
 	const guint8 *bytes; /* the message, without the frame's length */
 	MessageHeader header;
-	/* bytes to consume, including the frame's length; 0: unknown, because the message is not
+	/* bytes to consume, including the frame's length; 0 if unknown, because the message is not
 	 * framed */
 	gsize taken;
-	const char *bad; /* what is wrong with the message; NULL: it is valid */
+	const char *bad; /* what is wrong with the message; NULL if it is valid */
 } Message;
 
 /* A decoded call that waits. It is one block of memory, to be freed with g_free(). */

@@ -45,19 +45,19 @@ struct _RpcServer {
 	ConnectionLimits *connections;
 	ConnectionLimitsConfig limits;
 	gint64 handshake_timeout_ms;
-	TlsContext *tls;        /* NULL: no address uses TLS */
-	Handshakes *handshakes; /* NULL: no address uses TLS, or not started */
+	TlsContext *tls;        /* NULL if no address uses TLS */
+	Handshakes *handshakes; /* NULL if no address uses TLS, or not started */
 	Counters *handshake_counters;
 	pthread_mutex_t allow_lock; /* the handshake thread also reads the list */
-	AllowList *allow;           /* protected by the lock; NULL: every client may connect */
+	AllowList *allow;           /* protected by the lock; if NULL, every client may connect */
 	/* largest number of connections since memory was last returned */
 	guint peak;
-	guint flood_source; /* timer that checks the number of connections; 0: not needed */
+	guint flood_source; /* timer that checks the number of connections; 0 if not needed */
 	Counters *counters;
 	GPtrArray *listeners; /* (element-type Listener) */
 	gboolean started;
 	/* Closed for a moment when no descriptors are left, so that a waiting client can be
-	 * accepted and refused; -1: another thread took the descriptor meanwhile. */
+	 * accepted and refused; -1 if another thread took the descriptor meanwhile. */
 	int reserve_fd;
 };
 

@@ -53,7 +53,7 @@ char *rpc_server_address(const RpcServer *self);
 /* Sets the TLS settings of later handshakes. @context: a reference is kept */
 void rpc_server_set_tls(RpcServer *self, TlsContext *context);
 
-/* Sets which clients may connect from now on. Open connections stay. @allow: (nullable): %NULL:
+/* Sets which clients may connect from now on. Open connections stay. @allow: (nullable): %NULL if
  * every client; a reference is kept */
 void rpc_server_set_allow(RpcServer *self, AllowList *allow);
 

@@ -11,7 +11,7 @@
 typedef struct {
 	Counter counter;
 	const char *reason; /* name in the log */
-	const char *reply;  /* reply sent before the connection is closed; NULL: none */
+	const char *reply;  /* reply sent before the connection is closed; NULL if none */
 } OtherProtocol;
 
 typedef enum {

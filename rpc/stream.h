@@ -27,8 +27,8 @@ typedef enum { FRAMING_UNKNOWN, FRAMING_FRAMED, FRAMING_UNFRAMED } Framing;
 
 typedef struct {
 	Framing framing;
-	Scanner *scanner;   /* scanner of an incomplete unframed message; NULL: none */
-	ParkedCall *parked; /* the first call, decoded, if it waits; NULL: no call waits */
+	Scanner *scanner;   /* scanner of an incomplete unframed message; NULL if none */
+	ParkedCall *parked; /* the first call, decoded, if it waits; NULL if no call waits */
 } Stream;
 
 /* What the connections of one loop share. */
@@ -37,7 +37,7 @@ typedef struct {
 	gpointer handler;
 	gsize max_message_bytes;
 	guint max_depth;
-	Scanner *spare; /* unused scanner for the next message, freed by the loop; NULL: none */
+	Scanner *spare; /* unused scanner for the next message, freed by the loop; NULL if none */
 	/* Monotonic clock for turns. A pass with only one answer does not read it. */
 	gint64 (*now_us)(void);
 } StreamShared;

@@ -27,7 +27,7 @@ typedef struct {
 
 /* The counts of one thread. */
 typedef struct {
-	_Alignas(64) const AgentName *last; /* NULL: none yet, or one without its own slot */
+	_Alignas(64) const AgentName *last; /* NULL if none yet, or one without its own slot */
 	guint last_slot;
 	AgentCounters *counters;
 	_Atomic guint64 ids[AGENT_COUNTERS_SLOTS + 1];

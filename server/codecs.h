@@ -21,7 +21,7 @@ typedef struct _UsualCall UsualCall;
 /* A call that a codec has read. */
 typedef struct {
 	ServiceCall call;
-	const UsualCall *usual; /* NULL: the Thrift codec has read it, not the fast path */
+	const UsualCall *usual; /* NULL if the Thrift codec has read it, not the fast path */
 	gboolean framed;
 	gsize call_bytes;      /* bytes of each call, including its frame's length */
 	guint seqid_at;        /* fast path: offset of the sequence ID in the call */

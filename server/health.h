@@ -23,7 +23,7 @@ void health_init(Health *self, const ServiceConfig *service);
 void health_note(Health *self, gint64 for_ms);
 
 /* Each of these functions returns (transfer full) (nullable): a line that says why the statement in
- * its comment is false; %NULL: it is true. */
+ * its comment is false; %NULL if it is true. */
 
 /* The server is alive: no thread hangs. If a thread hangs, only a restart helps. */
 char *health_why_not_alive(const Health *self);

@@ -126,7 +126,7 @@ struct _Metric {
 	Unit unit;
 	const char *counter;          /* the name in get_counters and /stats.json, or NULL */
 	const char *section, *member; /* section and member in /status.json, or NULL */
-	WriteFamily write;            /* NULL: the family has one sample, the value */
+	WriteFamily write;            /* NULL if the family has one sample, the value */
 };
 
 static guint64 sum_of(const MetricsReading *reading, gint counter)
@@ -363,7 +363,7 @@ static Datacenter *find_datacenter(GHashTable *datacenters, gint id)
 	return datacenter;
 }
 
-/* Returns: (transfer full) (nullable): maps a datacenter ID to a Datacenter; %NULL: unknown. */
+/* Returns: (transfer full) (nullable): maps a datacenter ID to a Datacenter; %NULL if unknown. */
 static GHashTable *count_worker_ids(const MetricsReading *reading)
 {
 	const IssuerSource *issuer = issuer_source_of(reading->source->service->source);

@@ -34,7 +34,7 @@ struct _RelaySource {
 	gint64 max_skew_ms;
 	guint max_batch; /* largest batch, from the options */
 	GPtrArray *slots;
-	_Atomic gint64 last_id; /* the last ID issued; 0: none yet */
+	_Atomic gint64 last_id; /* the last ID issued; 0 if none yet */
 	_Atomic gboolean is_started;
 	_Atomic gboolean layout_differs;
 	RelayListener listener;
@@ -47,7 +47,7 @@ struct _RelaySource {
 
 struct _BatchSlot {
 	PoolBatchRequest *order;
-	guint ordered; /* number of IDs requested; 0: no call waits for them */
+	guint ordered; /* number of IDs requested; 0 if no call waits for them */
 };
 
 /* Runs */

@@ -55,8 +55,8 @@ typedef struct {
 	/* the source of IDs is one of these two */
 	Issuer issuer;
 	IssuerSource issuer_source;
-	RelaySource *relay; /* NULL: the server issues IDs */
-	Source *source;     /* the source of one of them; NULL: not created yet */
+	RelaySource *relay; /* NULL if the server issues IDs */
+	Source *source;     /* the source of one of them; NULL if not created yet */
 	char nonce[UUID_TEXT_SIZE];
 	UlidGenerator ulids; /* created with the source */
 	CounterSet *counters;
@@ -65,13 +65,13 @@ typedef struct {
 	ServiceConfig service;
 	PassedSockets sockets;
 	RpcServer *rpc;
-	/* since the Unix epoch; G_MAXINT64: no certificate */
+	/* since the Unix epoch; G_MAXINT64 for no certificate */
 	_Atomic gint64 certificate_expires_ms;
 	/* certificate_expires_ms as text; undefined without a certificate */
 	char *certificate_expires;
 	Health health;
 	Watchdog watchdog;
-	Admin *admin; /* NULL: there is no admin port */
+	Admin *admin; /* NULL if there is no admin port */
 	GMainLoop *loop;
 	int event_fd; /* an eventfd: the state of the source or of an event loop has changed */
 	gboolean ready;

@@ -24,7 +24,7 @@ struct _Service {
 	ServiceConfig *config;
 	Counters *counters;
 	AgentBlock *agents;
-	AuditProducer *audit; /* NULL: there is no audit log */
+	AuditProducer *audit; /* NULL if there is no audit log */
 	BatchSlot *batch_slot;
 	/* number of values in the last answers */
 	guint n_workers;

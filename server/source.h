@@ -43,7 +43,7 @@ typedef struct {
 	/* Gets the status. A source without reservations sets the fields about them to 0. */
 	void (*get_status)(Source *self, KeeperStatus *out_status);
 	/* Optional: without it, this server issues the IDs. Returns: (transfer full) (nullable):
-	 * the server that issues the IDs; NULL: there is none yet. */
+	 * the server that issues the IDs; NULL if there is none yet. */
 	char *(*find_server)(Source *self);
 	/* Lists all registered servers, which can include this one. @out_workers: (out) (transfer
 	 * full) (element-type SnowflakeClientWorker): copies. Returns %FALSE like
@@ -79,7 +79,7 @@ static inline guint source_max_batch(const Source *self)
 }
 
 /* Returns: (transfer full) (nullable): the error with which the source has failed permanently;
- *   NULL: it has not failed. */
+ *   NULL if it has not failed. */
 static inline GError *source_error(Source *self)
 {
 	return self->ops->error != NULL ? self->ops->error(self) : NULL;

@@ -15,7 +15,7 @@
 #define RATE_HISTORY_INTERVALS 300
 
 typedef struct {
-	gint64 last_us; /* monotonic time of the last reading; 0: there is none */
+	gint64 last_us; /* monotonic time of the last reading; 0 if there is none */
 	guint64 last_count;
 	guint next; /* index of the next rate; the oldest one, if the array is full */
 	guint n;

@@ -24,7 +24,7 @@
 
 /* A step that is not decided yet. Initialise it with zeros. */
 typedef struct {
-	gint64 held_since_us; /* 0: no step */
+	gint64 held_since_us; /* 0 if no step */
 	gint64 held_offset_ns;
 } ClockDiscipline;
 

@@ -28,7 +28,7 @@ typedef struct {
 	guint failures;         /* consecutive FAILED results */
 	gint64 retry_at_us;     /* no attempt begins before this */
 	gboolean waiting;       /* a claim has ended with WAIT ... */
-	gint64 wait_until_tick; /* ... and waits until this tick; G_MAXINT64: unknown */
+	gint64 wait_until_tick; /* ... and waits until this tick; G_MAXINT64 if unknown */
 	gboolean retry_now;     /* the registry reports that the next attempt is due now */
 
 	/* The lease. */
@@ -93,8 +93,9 @@ gint64 keeper_plan_backoff_us(guint failures, gdouble jitter);
 
 /**
  * keeper_plan_list_pause_us:
- * @n_workers: number of workers in the last list, all of which request lists; 0: there was no list
- * @n_reads: number of reads for the last list; 0: there was no list
+ * @n_workers: number of workers in the last list, all of which request lists; 0 if there was no
+ * list
+ * @n_reads: number of reads for the last list; 0 if there was no list
  * @jitter: in [0, 1), at random
  *
  * Returns: the pause before an unrequested list: a quarter of a second per read, or a millisecond

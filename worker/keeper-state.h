@@ -19,7 +19,7 @@ typedef enum {
 /* Returns "starting", "waiting" and so on. */
 const char *keeper_state_name(KeeperState state);
 
-/* Returns the probable state of another worker, from its records in the registry. @worker_id: -1:
+/* Returns the probable state of another worker, from its records in the registry. @worker_id: -1 if
  * none yet
  * @is_reserved: it has a reservation that has not ended */
 KeeperState keeper_state_guess(gint worker_id, gboolean is_reserved);

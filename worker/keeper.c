@@ -65,7 +65,7 @@ struct _Keeper {
 	gint64 end_logged_ms;         /* time of the last log event that the layout ends soon */
 
 	/* The lease. */
-	Lease *lease; /* the generator's lease; NULL: there was none yet */
+	Lease *lease; /* the generator's lease; NULL if there was none yet */
 	/* the clock has reached the lease's first tick, or IDs were issued */
 	gboolean lease_began;
 	gint64 length_ms;        /* length of the reservation at its last write */
@@ -83,14 +83,15 @@ struct _Keeper {
 	_Atomic gboolean is_demanded;
 	_Atomic gint64 ids_at_us; /* keeper_plan_ids_at_us() of the last round */
 	_Atomic gint64 round_began_at_us;
-	/* start of the registry's operation; 0: none is in progress */
+	/* start of the registry's operation; 0 if none is in progress */
 	_Atomic gint64 busy_since_us;
 	/* protects the members below; only the thread writes the status */
 	pthread_mutex_t mutex;
 	pthread_cond_t wake; /* poked was set */
 	pthread_cond_t end;  /* finished was set */
 	gboolean poked;
-	gint64 stop_by_us; /* monotonic: until when a stop waits for the registry; 0: no stop */
+	/* monotonic: until when a stop waits for the registry; 0 if not stopping */
+	gint64 stop_by_us;
 	gboolean finished; /* the thread no longer uses this object */
 	KeeperStatus status;
 	RegistryClock registry_clock; /* last reading of the registry's clock */
@@ -99,7 +100,7 @@ struct _Keeper {
 	GError *error;
 	WorkerList *list;            /* (nullable): the registry's last list */
 	gint64 listed_at_us;         /* time of that list */
-	gint64 list_requested_at_us; /* time of the open request for a list; 0: there is none */
+	gint64 list_requested_at_us; /* time of the open request for a list; 0 if there is none */
 	gint64 heard_at_us;          /* RegistryReport.heard_at_us of the last poll */
 	gboolean reachable;          /* RegistryReport.is_reachable of the last poll */
 	gboolean list_wanted;        /* the thread must request a list from the registry */

@@ -21,11 +21,11 @@ typedef struct _Keeper Keeper;
 typedef struct {
 	KeeperState state;
 	gint datacenter_id;
-	gint worker_id; /* -1: none yet, given up, or lost */
-	/* time of the claim by the registry's clock, since the Unix epoch; 0: not yet */
+	gint worker_id; /* -1 if none yet, given up, or lost */
+	/* time of the claim by the registry's clock, since the Unix epoch; 0 if not yet */
 	gint64 claimed_at_ms;
-	gint64 reserved_until_ms; /* since the Unix epoch; 0: no reservation */
-	gint64 reservation_ms;    /* length of that reservation; 0: no reservation */
+	gint64 reserved_until_ms; /* since the Unix epoch; 0 if no reservation */
+	gint64 reservation_ms;    /* length of that reservation; 0 if no reservation */
 	/* There is a lease, and the last extension has failed, or the one in progress was not
 	 * answered for a second. */
 	gboolean extending_fails;

@@ -65,11 +65,11 @@ typedef struct {
 
 /* How an operation ended. */
 typedef struct {
-	GError *error;           /* (transfer full); NULL: it succeeded */
+	GError *error;           /* (transfer full); NULL if it succeeded */
 	Reservation reservation; /* after a claim */
 	/* after an extension: the confirmed end, which can be later than requested */
 	gint64 end_tick;
-	/* after a claim with WAIT: when to try again; G_MAXINT64: unknown */
+	/* after a claim with WAIT: when to try again; G_MAXINT64 if unknown */
 	gint64 wait_until_tick;
 } RegistryResult;
 
@@ -98,7 +98,7 @@ typedef struct {
 
 /* Returns by how much, at least, a clock at @offset_ns is ahead of the registry's; negative: behind
  * it.
- * 0: the clock may be right, or the registry's clock is unknown. */
+ * 0 if the clock may be right, or the registry's clock is unknown. */
 gint64 registry_clock_ahead_ns(const RegistryClock *clock, gint64 offset_ns);
 
 /* The state of the connection to the registry. */
@@ -129,15 +129,15 @@ typedef struct {
 	gboolean is_reachable; /* a release now would reach the registry */
 	RegistryClock clock;
 	RegistrySession session;
-	/* when the claim that shows this server to others was made, since the Unix epoch; 0: not
+	/* when the claim that shows this server to others was made, since the Unix epoch; 0 if not
 	 * yet */
 	gint64 claimed_at_ms;
 	gint64 heard_at_us; /* monotonic time of the registry's last answer */
-	/* (nullable): why the operation cannot finish, and the remedy; NULL: unknown, or it can.
+	/* (nullable): why the operation cannot finish, and the remedy; NULL if unknown, or it can.
 	 * Valid until the next poll */
 	const char *hindrance;
-	/* (nullable): the registry's ID; NULL: unknown, or it has none. It does not change once it
-	 * is known, and is valid as long as the registry */
+	/* (nullable): the registry's ID; NULL if unknown, or it has none. It does not change once
+	 * it is known, and is valid as long as the registry */
 	const char *registry_id;
 	WorkerList *list; /* (transfer full) (nullable): the list that list() requested */
 	RegistryPeers peers;
@@ -159,7 +159,7 @@ typedef struct {
 	/**
 	 * poll:
 	 * @now_tick: the current tick, within the layout: 0 to layout_max_tick()
-	 * @stop_by_us: monotonic time until which a stopping server waits; 0: it does not stop
+	 * @stop_by_us: monotonic time until which a stopping server waits; 0 if it does not stop
 	 * @out_report: (out): all members are set
 	 *
 	 * Continues the operation in progress and the registry's own maintenance. Blocks no longer
@@ -171,14 +171,14 @@ typedef struct {
 	gboolean (*poll)(Registry *self, gint64 now_tick, gint64 stop_by_us,
 			 RegistryReport *out_report);
 	/* Asks the operation in progress, if any, to end without waiting. poll() returns its
-	 * outcome: FAILED if nothing was written, or if the outcome is unknown at stop_by_us. NULL:
-	 * no operation ever waits. */
+	 * outcome: FAILED if nothing was written, or if the outcome is unknown at stop_by_us. NULL
+	 * if no operation ever waits. */
 	void (*cancel)(Registry *self);
-	/* Requests another reading of the registry's clock, which poll() makes when it can. NULL:
+	/* Requests another reading of the registry's clock, which poll() makes when it can. NULL if
 	 * the registry has no clock. */
 	void (*ask_clock)(Registry *self);
-	/* Requests a list of all workers, which poll() returns. NULL: the registry is not shared.
-	 */
+	/* Requests a list of all workers, which poll() returns. NULL if the registry is not shared.
+	 * / */
 	void (*list)(Registry *self);
 	/* Called after the keeper's thread has ended, by the thread that frees the keeper. Shows
 	 * other servers that this one has ended, and waits for this for at most 2 s. */

@@ -43,7 +43,7 @@ typedef struct {
 	gsize length; /* length of the data, without the final NUL */
 	gint32 version;
 	gint64 order; /* order of creation, among all records: unique */
-	/* Since the Unix epoch, by the store's clock; 0: unknown. */
+	/* Since the Unix epoch, by the store's clock; 0 if unknown. */
 	gint64 created_ms;
 	gint64 modified_ms;
 	gboolean is_own; /* ephemeral, and created in the current session */
@@ -59,7 +59,7 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(StoreRecord, store_record_free)
 typedef struct {
 	const char *key;
 	gint32 version;   /* version that the record must have, or one of the above */
-	const char *data; /* NULL: the record is only checked */
+	const char *data; /* if NULL, the record is only checked */
 	/* The record is ephemeral, and the store completes its key so that it is unique. Only with
 	 * NONE, and as the only write. */
 	gboolean is_ephemeral;
@@ -140,7 +140,7 @@ typedef struct {
 	gint64 (*due_at_us)(const Store *self);
 	/* Returns the session timeout: how long a session outlives its connection. */
 	gint64 (*session_timeout_ms)(const Store *self);
-	/* Determines why there is no connection. @out_why: (transfer full) (nullable): NULL:
+	/* Determines why there is no connection. @out_why: (transfer full) (nullable): NULL if
 	 * unknown. Returns: %FALSE while this takes time: call again after wake() */
 	gboolean (*find_why_down)(Store *self, char **out_why);
 	/* Drops the result of find_why_down(). */
@@ -153,7 +153,7 @@ typedef struct {
 struct _Store {
 	const StoreOps *ops;
 	const char *name;   /* name in messages, for example "ZooKeeper"; static */
-	gint64 heard_at_us; /* monotonic time of the store's last answer; 0: never */
+	gint64 heard_at_us; /* monotonic time of the store's last answer; 0 if never */
 	/* Called in any thread when there is a message. Set it before the first call. */
 	void (*wake)(gpointer user_data);
 	gpointer wake_data;

@@ -13,8 +13,8 @@
 typedef struct {
 	guint threads; /* 1 to TAKERS_MAX_THREADS */
 	double seconds;
-	guint64 max_ids;   /* approximate limit for all threads; 0: no limit */
-	double ids_per_s;  /* rate of all threads; 0: as fast as possible */
+	guint64 max_ids;   /* approximate limit for all threads; 0 for no limit */
+	double ids_per_s;  /* rate of all threads; 0 for as fast as possible */
 	guint burst;       /* additional IDs that each thread takes at once, ten times a second */
 	guint forks_per_s; /* children per second that also take IDs */
 } TakersPlan;

@@ -47,7 +47,7 @@ typedef struct {
 	_Alignas(POOL_LINE_BYTES) _Atomic gint64 next;
 	_Atomic gint64 end; /* after the last ID */
 	_Atomic guint64 batch;
-	_Atomic guintptr owner;    /* pthread_self() of the thread; 0: none */
+	_Atomic guintptr owner;    /* pthread_self() of the thread; 0 if none */
 	_Atomic guint64 drawn;     /* IDs from the ring, since the start */
 	_Atomic guint64 discarded; /* IDs from the ring that were discarded for their age */
 	guint chunk;               /* largest size of the next chunk; 0 means 1 */
@@ -145,7 +145,7 @@ void pool_wait_end(PoolWait *self);
 /* Wakes waiting threads after IDs were put. Only for the thread that refills. */
 void pool_wait_wake(PoolWait *self);
 
-/* Sets the reason why no IDs arrive. Only for the thread that refills. @text: (nullable): %NULL:
+/* Sets the reason why no IDs arrive. Only for the thread that refills. @text: (nullable): %NULL if
  * IDs arrive */
 void pool_wait_set_failure(PoolWait *self, int failure, const char *text);
 

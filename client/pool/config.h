@@ -15,8 +15,8 @@ typedef struct {
 	guint prefetch_ms;
 	guint max_age_ms;
 	guint timeout_ms;
-	TlsClient *tls;  /* NULL: none of the addresses needs it */
-	char *own_nonce; /* the relay's nonce; NULL: not a relay */
+	TlsClient *tls;  /* NULL if none of the addresses needs it */
+	char *own_nonce; /* the relay's nonce; NULL if not a relay */
 } PoolConfig;
 
 /* Returns: (transfer full): a copy of @config, or %NULL with INVALID_ARGUMENT set */

@@ -22,20 +22,20 @@
 typedef struct {
 	char *text; /* the text as configured, followed by its address if this is different */
 	SocketAddress address;
-	gint64 backoff_until_us; /* 0: no failure since its last answer */
+	gint64 backoff_until_us; /* 0 if no failure since its last answer */
 	guint failures;          /* consecutive failures */
 	gint64 excluded_until_us;
-	char *nonce;                   /* last reported nonce of its process; NULL: unknown */
-	gint datacenter_id, worker_id; /* last reported IDs; -1: unknown */
+	char *nonce;                   /* last reported nonce of its process; NULL if unknown */
+	gint datacenter_id, worker_id; /* last reported IDs; -1 if unknown */
 	/* Greatest ID accepted on this connection, or earlier with the same worker ID, from any
-	 * process; 0: none. Later IDs are greater. */
+	 * process; 0 if none. Later IDs are greater. */
 	gint64 last_id;
 	gint last_datacenter_id, last_worker_id; /* IDs in last_id */
 	/* the IDs of its last reply were not above last_id */
 	gboolean has_gone_back;
 	gboolean is_linked;      /* there is a connection to it */
 	gboolean is_known;       /* is in the last list */
-	GSequenceIter *iterator; /* private; NULL: linked, or unknown */
+	GSequenceIter *iterator; /* private; NULL if linked, or unknown */
 } PoolEndpoint;
 
 typedef struct _PoolEndpoints PoolEndpoints;
@@ -54,7 +54,7 @@ guint pool_endpoints_count(const PoolEndpoints *self);
  * one that has not failed since its last answer */
 PoolEndpoint *pool_endpoints_draw(PoolEndpoints *self, gint64 time_us);
 
-/* Returns: when the first backoff of an unlinked endpoint ends; 0: one has no backoff;
+/* Returns: when the first backoff of an unlinked endpoint ends; 0 if one has no backoff;
  * POOL_NEVER_US: never */
 gint64 pool_endpoints_next_us(const PoolEndpoints *self);
 
@@ -78,10 +78,10 @@ gboolean pool_endpoints_end_a_backoff(PoolEndpoints *self, gint64 now_us);
 void pool_endpoints_exclude(PoolEndpoints *self, PoolEndpoint *endpoint, gint64 until_us);
 
 /* Checks every endpoint. Returns: the end of the exclusion of the process with @nonce, at any of
- * its endpoints, which can be in the past; 0: never excluded */
+ * its endpoints, which can be in the past; 0 if never excluded */
 gint64 pool_endpoints_excluded_until_us(const PoolEndpoints *self, const char *nonce);
 
-/* Records the report of the server. @worker: (nullable): %NULL: it lacks get_worker(), so its
+/* Records the report of the server. @worker: (nullable): %NULL if it lacks get_worker(), so its
  * worker ID is unknown. @is_first: on a new connection. IDs of another worker ID can begin
  * anywhere, but IDs on one connection increase, so last_id is kept until the next connection. A new
  * process with the same worker ID begins after all IDs of the previous process, so last_id is also
@@ -105,9 +105,9 @@ typedef struct {
 	const PoolConfig *config;
 	PoolEndpoints *endpoints;
 	int fd;
-	Resolution *resolution; /* NULL: none */
+	Resolution *resolution; /* NULL if none */
 	gboolean is_listing;    /* a list was requested from a server */
-	GPtrArray *listed;      /* (element-type Address): from the last list; NULL: none yet */
+	GPtrArray *listed;      /* (element-type Address): from the last list; NULL if none yet */
 	gint64 asked_at_us;     /* time of the last DNS lookup or request for a list */
 	gint64 renew_at_us;     /* when to repeat them while a server serves */
 } PoolDiscovery;
@@ -134,7 +134,7 @@ void pool_discovery_put_off(PoolDiscovery *self, gboolean expects_list, gint64 n
 void pool_discovery_resolve(PoolDiscovery *self, gint64 now_us);
 
 /* Takes the list that a server has sent. The list is untrusted, and is ignored unless one was
- * requested. @workers: (nullable): %NULL: the server cannot list servers */
+ * requested. @workers: (nullable): %NULL if the server cannot list servers */
 void pool_discovery_take_list(PoolDiscovery *self, const GPtrArray *workers);
 
 /* Takes the addresses that have been resolved since the last call. @out_failure: untouched unless

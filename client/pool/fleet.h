@@ -43,15 +43,15 @@ typedef struct {
 	gboolean is_watched; /* its state must be known even while no IDs are taken */
 	PoolEndpoints *endpoints;
 	PoolDiscovery discovery;
-	PoolServer *servers[POOL_FLEET_MAX_SERVERS]; /* NULL: no connection */
+	PoolServer *servers[POOL_FLEET_MAX_SERVERS]; /* NULL if no connection */
 	PoolSeen seen;
-	PoolServer *first;     /* the server that is used first; NULL: none is fit */
-	PoolServer *candidate; /* the server that is tried in a rotation; NULL: none */
+	PoolServer *first;     /* the server that is used first; NULL if none is fit */
+	PoolServer *candidate; /* the server that is tried in a rotation; NULL if none */
 	gboolean is_served;    /* a server is fit for draws */
 	PoolNeed need;
 	guint64 failovers;
 	guint64 n_excluded; /* number of servers whose IDs were not unique */
-	/* the last excluded server, see PoolView; NULL: none yet */
+	/* the last excluded server, see PoolView; NULL if none yet */
 	char *excluded_server, *excluded_nonce, *first_sender, *proof;
 	gboolean has_lost_first; /* the first server has failed, and has no successor yet */
 	/* the first server was drawn from all that were tried at the start */
@@ -65,7 +65,7 @@ typedef struct {
 	gint64 replace_at_us; /* while served: when to replace a lost server */
 	gint64 rotate_at_us;  /* when to begin the next rotation */
 	guint64 n_failures;
-	GError *failure; /* the last failure; NULL: IDs have arrived since */
+	GError *failure; /* the last failure; NULL if IDs have arrived since */
 } PoolFleet;
 
 /* @fd: eventfd of the thread */
@@ -95,7 +95,7 @@ PoolServer *pool_fleet_choose(PoolFleet *self, gint64 now_us);
  * first server */
 PoolServer *pool_fleet_choose_for_batch(PoolFleet *self, guint count, gint64 now_us);
 
-/* Returns: the smallest count that all fit servers refuse; 0: no server is fit */
+/* Returns: the smallest count that all fit servers refuse; 0 if no server is fit */
 guint pool_fleet_refused_count(const PoolFleet *self, gint64 now_us);
 
 /* Returns: whether a server draws for @request, and does not seem to hang */

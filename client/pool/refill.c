@@ -26,7 +26,7 @@
 struct _PoolRefill {
 	const PoolConfig *config;
 	PoolBuffer *buffer;
-	PoolWatch *watch; /* NULL: not a relay's pool */
+	PoolWatch *watch; /* NULL if not a relay's pool */
 	pthread_t thread;
 	int fd; /* eventfd: pool_refill_wake() */
 	_Atomic gboolean is_woken;

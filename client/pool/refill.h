@@ -17,7 +17,7 @@ typedef struct _PoolRefill PoolRefill;
 
 /**
  * pool_refill_new:
- * @watch: (nullable): shared with a relay; %NULL: not a relay's pool
+ * @watch: (nullable): shared with a relay; %NULL if not a relay's pool
  *
  * The arguments outlive it.
  *
@@ -101,7 +101,7 @@ guint pool_rate_target(const PoolRate *self, gint64 span_us);
 typedef struct {
 	gint64 max_age_us;
 	guint64 oldest; /* oldest batch that may be handed out */
-	guint64 newest; /* oldest - 1: there is none */
+	guint64 newest; /* oldest - 1 if there is none */
 	/* request times, indexed by batch number % POOL_AGES_BATCHES */
 	gint64 asked_at_us[POOL_AGES_BATCHES];
 } PoolAges;

@@ -183,8 +183,8 @@ static PoolServerFitness fitness_of(const SnowflakeClientWorker *worker)
 		       : POOL_SERVER_UNFIT;
 }
 
-/* A probe was answered. @worker: (transfer full) (nullable): %NULL: the server lacks get_worker()
- */
+/* A probe was answered. @worker: (transfer full) (nullable): %NULL if the server lacks get_worker()
+ * / */
 static PoolServerEvent handle_probe(PoolServer *self, gint64 now_us, SnowflakeClientWorker *worker)
 {
 	gint64 round_trip_us = MAX(now_us - self->probed_at_us, 1);

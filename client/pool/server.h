@@ -47,12 +47,12 @@ typedef struct {
 	/* since when it reports no state, or refuses draws; POOL_NEVER_US: neither */
 	gint64 useless_since_us;
 	gint64 round_trip_us;
-	SnowflakeClientWorker *worker; /* its last report; NULL: none, or it lacks get_worker() */
+	SnowflakeClientWorker *worker; /* its last report; NULL if none, or it lacks get_worker() */
 	gint64 worker_asked_at_us;     /* time of the probe for this report */
 	gint64 worker_round_trip_us;   /* round trip of this probe */
 	gint64 refused_until_us;
 	BatchLimits limits;
-	/* batch request of the current draw; NULL: the draw is for the buffer */
+	/* batch request of the current draw; NULL if the draw is for the buffer */
 	PoolBatchRequest *batch_request;
 } PoolServer;
 
@@ -60,7 +60,7 @@ typedef struct {
 typedef struct {
 	gint64 asked_at_us; /* start of the call */
 	GArray *runs;       /* (element-type SnowflakeClientIdRun): DRAWN */
-	/* (element-type SnowflakeClientWorker): LISTED; NULL: it cannot list them */
+	/* (element-type SnowflakeClientWorker): LISTED; NULL if it cannot list them */
 	GPtrArray *workers;
 	gint64 *ids; /* for the server, with room for CLIENT_CALL_MAX_COUNT */
 } PoolEventData;

@@ -104,16 +104,16 @@ typedef struct {
 			     * g_get_monotonic_time() */
 	/* host:port of the current or last first server; empty: there was none */
 	char *server;
-	gint datacenter_id; /* reported by the server; -1: unknown, or it lacks get_worker() */
-	gint worker_id;     /* reported by the server; -1: unknown */
+	gint datacenter_id; /* reported by the server; -1 if unknown, or it lacks get_worker() */
+	gint worker_id;     /* reported by the server; -1 if unknown */
 	/* The server's clock in its last answer to get_worker(): it showed as_of_ms between
 	 * asked_at_us and round_trip_us later. */
-	gint64 as_of_ms;    /* since the Unix epoch; 0: unknown */
+	gint64 as_of_ms;    /* since the Unix epoch; 0 if unknown */
 	gint64 asked_at_us; /* by CLOCK_BOOTTIME */
 	gint64 round_trip_us;
 	char *failure;      /* why no IDs arrive; NULL: they arrive */
 	guint64 n_excluded; /* number of servers whose IDs were not unique, since the start */
-	/* the last excluded server; NULL: none yet */
+	/* the last excluded server; NULL if none yet */
 	char *excluded_server; /* its address */
 	char *excluded_nonce;  /* empty: unknown */
 	char *first_sender;    /* server that sent the same ID before; empty: IDs went back */

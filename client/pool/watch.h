@@ -33,9 +33,9 @@ typedef struct {
 	GQueue placed;       /* requests that are placed */
 	PoolView view;
 	guint64 n_failures; /* failures of the fleet until the last pass */
-	GPtrArray *workers; /* (element-type SnowflakeClientWorker): NULL: no list yet */
+	GPtrArray *workers; /* (element-type SnowflakeClientWorker): NULL if no list yet */
 	gint64 workers_asked_at_us;
-	gint64 workers_failed_at_us; /* time of the last failed request; 0: none */
+	gint64 workers_failed_at_us; /* time of the last failed request; 0 if none */
 	gboolean workers_wanted;
 } PoolWatch;
 
@@ -63,7 +63,7 @@ gboolean pool_watch_serve_requests(PoolWatch *self, PoolFleet *fleet, const char
 gboolean pool_watch_fill_request(PoolWatch *self, PoolFleet *fleet, const PoolServer *server,
 				 const PoolEventData *data);
 
-/* Takes a server's answer to a request for its list. @workers: (transfer full) (nullable): %NULL:
+/* Takes a server's answer to a request for its list. @workers: (transfer full) (nullable): %NULL if
  * it cannot list them */
 void pool_watch_put_workers(PoolWatch *self, GPtrArray *workers, gint64 asked_at_us, gint64 now_us);
 

@@ -30,10 +30,10 @@ typedef struct {
 	gint32 seqid;
 	gsize name_offset;
 	gsize name_length;
-	gsize arguments_offset; /* 0: the header is not complete */
+	gsize arguments_offset; /* 0 if the header is not complete */
 	gsize length;           /* length of the whole message, after SCAN_DONE */
 	/* offset of the first string in a field 1, at any depth, which is an exception's message;
-	 * 0: there is none so far */
+	 * 0 if there is none so far */
 	gsize text_offset;
 	gsize text_length;
 } MessageHeader;

@@ -7,9 +7,9 @@
 
 /* The names of a client's TLS files, in PEM format, and whether it checks host names. */
 typedef struct {
-	const char *ca; /* CAs that sign servers' certificates; NULL: the system trust store */
-	const char *certificate; /* the client's certificate; NULL: none */
-	const char *key;         /* key of the certificate; NULL: none */
+	const char *ca; /* CAs that sign servers' certificates; NULL for the system trust store */
+	const char *certificate; /* the client's certificate; NULL if none */
+	const char *key;         /* key of the certificate; NULL if none */
 	gboolean any_name;       /* a server's certificate need not have its host name */
 } TlsNames;
 

@@ -35,7 +35,7 @@ TlsContext *tls_context_new_server(const char *certificate, const char *key, con
 
 /**
  * tls_context_new_client:
- * @ca: (nullable): CAs that sign servers' certificates; %NULL: the system trust store
+ * @ca: (nullable): CAs that sign servers' certificates; %NULL for the system trust store
  * @certificate, @key: (nullable): both or none, for servers that require one
  *
  * Returns: (transfer full): or %NULL with a TlsError set
@@ -48,7 +48,7 @@ TlsContext *tls_context_ref(TlsContext *self);
 void tls_context_unref(TlsContext *self);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(TlsContext, tls_context_unref)
 
-/* Returns when its certificate expires, in milliseconds since the Unix epoch; G_MAXINT64: it has
+/* Returns when its certificate expires, in milliseconds since the Unix epoch; G_MAXINT64 if it has
  * none. */
 gint64 tls_context_expires_ms(const TlsContext *self);
 

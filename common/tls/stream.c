@@ -15,7 +15,7 @@
  * the connection. This would end a program that does not expect the signal from a library. */
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
-static BIO_METHOD *method; /* never freed; NULL: out of memory */
+static BIO_METHOD *method; /* never freed; NULL if out of memory */
 
 static int bio_write(BIO *self, const char *bytes, int length)
 {
@@ -84,7 +84,7 @@ struct _TlsStream {
 	gboolean is_broken; /* nothing more may be sent */
 	/* saved after each call: OpenSSL forgets it if the connection breaks */
 	gboolean is_shaken;
-	/* errno of the first failed receive, and of all later ones; 0: none has failed */
+	/* errno of the first failed receive, and of all later ones; 0 if none has failed */
 	int receive_failure;
 	gboolean has_more;
 	guint messages;   /* messages after the handshake */

@@ -18,8 +18,8 @@ typedef struct _TlsStream TlsStream;
 TlsStream *tls_stream_new_server(TlsContext *context, int fd);
 
 /* @name: the host name that the other end's certificate must have, or its IP address without
- * brackets; %NULL: any. A host name is sent to the server too (SNI). A dot at the end of a name is
- * for the resolver only, and is dropped */
+ * brackets; %NULL for any. A host name is sent to the server too (SNI). A dot at the end of a name
+ * is for the resolver only, and is dropped */
 TlsStream *tls_stream_new_client(TlsContext *context, int fd, const char *name);
 
 /* Frees the stream. Sends nothing to the other end; see tls_stream_close(). */
@@ -59,7 +59,7 @@ void tls_stream_close(TlsStream *self);
 const char *tls_stream_failure(const TlsStream *self);
 
 /* Returns: (transfer full) (nullable): the name in the other end's certificate, for people: its
- * first alternative name (DNS), or its subject if it has none; %NULL: no certificate. Bytes that
+ * first alternative name (DNS), or its subject if it has none; %NULL for no certificate. Bytes that
  * are not printable ASCII are escaped as \xNN. */
 char *tls_stream_peer(const TlsStream *self);
 

@@ -12,7 +12,7 @@
 /**
  * zookeeper_handle_open:
  * @servers: "host:port,..."
- * @certificates: (nullable): see ZookeeperHosts; %NULL: no TLS
+ * @certificates: (nullable): see ZookeeperHosts; %NULL for no TLS
  *
  * Calls zookeeper_init(), or its variant for TLS. With TLS, the client library waits without a
  * limit for a server that sends nothing in the handshake, and zookeeper_close() waits for it. It
@@ -38,7 +38,7 @@ gboolean zookeeper_handle_add_digest(zhandle_t *handle, const char *auth, const 
 /**
  * zookeeper_handle_describe_trouble:
  * @servers: "host:port,..."
- * @certificates: (nullable): see ZookeeperHosts; %NULL: no TLS
+ * @certificates: (nullable): see ZookeeperHosts; %NULL for no TLS
  *
  * Finds out why there is no session, which ZooKeeper's client does not report. Connects to each
  * server, sends a question and waits for the answer. Blocks for at most one second per server and
@@ -46,6 +46,6 @@ gboolean zookeeper_handle_add_digest(zhandle_t *handle, const char *auth, const 
  *
  * Returns: (transfer full) (nullable): if a server accepts connections but does not answer, how it
  * behaves; otherwise why the first server accepts no connection, or what is wrong with
- * @certificates; %NULL: a server answers
+ * @certificates; %NULL if a server answers
  */
 char *zookeeper_handle_describe_trouble(const char *servers, const char *certificates);

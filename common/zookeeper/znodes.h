@@ -68,7 +68,7 @@ gboolean znode_parse_number(const char *name, guint max, guint *out_number);
  * ZooKeeper sends: with a count or a length below 0 or far above the limits of znodes, or without
  * the data. */
 gboolean znode_names_make_sense(gint count, char *const *names);
-/* @length: -1: no data */
+/* @length: -1 if no data */
 gboolean znode_data_make_sense(gint length, const char *data);
 
 /* Write and read {"id"}, the ID of the registry: a UUID that is made once, before the layout.
@@ -132,8 +132,8 @@ typedef struct {
 	gint64 pid;
 	char *version;
 	gint64 started_ms;         /* since the Unix epoch; RFC 3339 in the JSON, as "started" */
-	gint worker_id;            /* -1: there is none yet, and it is not in the JSON */
-	gint64 session_timeout_ms; /* as granted by ZooKeeper; 0: unknown, and not in the JSON */
+	gint worker_id;            /* -1 if there is none yet, and it is not in the JSON */
+	gint64 session_timeout_ms; /* as granted by ZooKeeper; 0 if unknown, and not in the JSON */
 } ClaimRecord;
 
 /* Returns: (transfer full): the claim as JSON. */

@@ -26,7 +26,7 @@
 
 #define HTTP_ANSWERS_MS 5
 
-static char *directory; /* state directory of the server; NULL: it has not started */
+static char *directory; /* state directory of the server; NULL if it has not started */
 static Server server;
 static guint16 ports[LIVE_N_PORTS];
 

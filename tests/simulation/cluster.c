@@ -170,7 +170,7 @@ gboolean __wrap_peer_check_take_report(PeerCheck *self, PeerReport *out_report);
 
 struct _PeerCheck {
 	PeerCheckConfig config;
-	GPtrArray *peers; /* (element-type Peer): NULL: the check was freed by its owner */
+	GPtrArray *peers; /* (element-type Peer): NULL if the check was freed by its owner */
 	gboolean is_done;
 	gboolean is_taken;
 };
@@ -735,7 +735,7 @@ static guint n_that_can_serve(void)
 	return MIN(cluster.config.n_servers, n_ids);
 }
 
-/* Returns: (nullable) (transfer full): why the cluster has not recovered; NULL: it has */
+/* Returns: (nullable) (transfer full): why the cluster has not recovered; NULL if it has */
 static char *why_not_recovered(void)
 {
 	for (guint i = 0; i < cluster.config.n_servers; i++) {

@@ -22,7 +22,7 @@ typedef struct {
 	gint64 reservation_ms;
 	gint64 session_timeout_ms;
 	gint64 max_clock_skew_ms;
-	gint64 worker_id;          /* --worker-id of all servers; -1: any */
+	gint64 worker_id;          /* --worker-id of all servers; -1 for any */
 	gdouble reclaim_odds;      /* probability that a server reclaims */
 	gboolean creates_registry; /* --create-registry of all servers */
 	gboolean skips_sanity_checks;

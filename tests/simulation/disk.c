@@ -13,14 +13,14 @@
 typedef struct {
 	Inode *directory;
 	char *name;
-	Inode *inode; /* NULL: the name was removed */
+	Inode *inode; /* NULL if the name was removed */
 	guint64 group;
 } Change;
 
 static struct {
 	gboolean is_ordered;
 	Inode *root;
-	GPtrArray *numbers; /* (element-type Inode): by number; NULL: free */
+	GPtrArray *numbers; /* (element-type Inode): by number; NULL if free */
 	GPtrArray *journal; /* (element-type Change): the oldest first */
 	guint64 n_groups;
 } disk;

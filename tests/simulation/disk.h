@@ -21,7 +21,7 @@
 typedef struct Inode Inode;
 struct Inode {
 	guint n_references;
-	guint64 number; /* st_ino; 0: no name and no descriptor refers to the inode */
+	guint64 number; /* st_ino; 0 if no name and no descriptor refers to the inode */
 	mode_t mode;
 	uid_t uid;
 	guint n_links;

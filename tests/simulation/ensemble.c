@@ -14,14 +14,14 @@
 typedef struct {
 	guint references;
 	char *data;
-	char *auth; /* the only session auth that may read and write; NULL: anybody may */
+	char *auth; /* the only session auth that may read and write; NULL if anybody may */
 	ZookeeperStat stat;
 	guint64 changed; /* number of the last write of its data */
 } Znode;
 
 typedef struct {
 	char *path;
-	Znode *znode; /* NULL: the znode is deleted */
+	Znode *znode; /* NULL if the znode is deleted */
 	guint64 number;
 } Change;
 

@@ -99,6 +99,6 @@ gboolean ensemble_has_backup(void);
 void ensemble_restore(void);
 
 /* Called before each change of a znode that the leader commits for a session. @data: the new data;
- * NULL: the znode is deleted */
+ * NULL if the znode is deleted */
 void ensemble_set_committed(void (*committed)(const char *path, const char *data));
 guint64 ensemble_n_writes(void);

@@ -18,7 +18,7 @@
 typedef struct {
 	WorldMachine *machine;
 	int pid;
-	guint machine_id; /* content of /etc/machine-id; 0: there is no such file */
+	guint machine_id; /* content of /etc/machine-id; 0 if there is no such file */
 	guint64 n_calls;  /* system calls so far */
 	gboolean has_ended;
 	gpointer user_data;
@@ -46,7 +46,7 @@ void files_set_hook(FilesHook hook);
 typedef struct {
 	gboolean is_full;
 	gboolean is_read_only;
-	int sync_errno; /* error of fsync(); 0: none */
+	int sync_errno; /* error of fsync(); 0 if none */
 	gint64 sync_us; /* duration of fsync() */
 } FilesDisk;
 FilesDisk *files_disk(void);

@@ -13,7 +13,7 @@ typedef struct {
 	const char *directory;
 	guint machine_id;
 	FilesProcess *process; /* its current process */
-	gint64 draws_us;       /* the longest interval between two draws; 0: no draws */
+	gint64 draws_us;       /* the longest interval between two draws; 0 if no draws */
 	gint64 quiet_until_us; /* no draws before this time */
 } HostServer;
 

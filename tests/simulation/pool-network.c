@@ -19,7 +19,7 @@
 static struct {
 	GPtrArray *hosts;       /* (element-type NetworkHost) */
 	GPtrArray *connections; /* (element-type NetworkConnection) */
-	GPtrArray *listeners;   /* (element-type NetworkListener): NULL: no server */
+	GPtrArray *listeners;   /* (element-type NetworkListener): NULL if no server */
 	NetworkHost *host;
 	gint64 connects_us[8192]; /* ring buffer of the last connects */
 	guint64 n_connects, first_connect;

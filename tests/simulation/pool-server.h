@@ -47,7 +47,7 @@ typedef struct {
 	guint n_connects;         /* connections that pools have begun */
 	guint n_requests, n_draws, n_probes, n_lists; /* requests; of get_worker; of get_workers */
 	gboolean is_twin;                             /* all servers with this are one process */
-	/* fault_then begins with request number fault_at, from 1 on; 0: never */
+	/* fault_then begins with request number fault_at, from 1 on; 0 if never */
 	guint fault_at;
 	ServerFault fault_then;
 	guint max_age_ms; /* maximum age of its IDs in a reply */

@@ -35,7 +35,7 @@ typedef struct {
 } WatchEvent;
 
 typedef struct {
-	ZookeeperSession *session; /* NULL: no session waits for the reply */
+	ZookeeperSession *session; /* NULL if no session waits for the reply */
 	gint64 session_id;
 	guint64 number;
 	EnsembleRequest request;
@@ -47,7 +47,7 @@ typedef struct {
 	gboolean is_stuck;       /* it has arrived, but the connection is silent */
 	gboolean is_lost;        /* the ensemble never executes it */
 	gint64 late_at_us;       /* the earliest time of its execution */
-	ZookeeperMessage *reply; /* NULL: it has not been executed */
+	ZookeeperMessage *reply; /* NULL if it has not been executed */
 } Request;
 
 struct _ZookeeperSession {
@@ -61,7 +61,7 @@ struct _ZookeeperSession {
 	gboolean is_silent; /* connected, but no message passes */
 	gboolean is_over;   /* expired, closed or killed: it connects no more */
 	gboolean is_closed; /* closed or killed: it receives no message */
-	gint64 id;          /* 0: it has never been connected */
+	gint64 id;          /* 0 if it has never been connected */
 	guint server;
 	guint generation;       /* number of broken connections */
 	guint64 seen;           /* number of the last write that it has seen */

@@ -31,15 +31,15 @@ typedef struct {
 	const char *text;     /* ... or has this text ... */
 	mode_t mode;          /* ... or is made with this mode ... */
 	gboolean is_foreign;  /* ... or belongs to another user */
-	gint64 ahead_ticks;   /* the record of another owner ends then; 0: it stays */
+	gint64 ahead_ticks;   /* the record of another owner ends then; 0 if it stays */
 
-	const char *refusal; /* error that the server ends with; NULL: it serves again */
+	const char *refusal; /* error that the server ends with; NULL if it serves again */
 	/* for a change between two starts: */
 	gboolean takes_any; /* the next start takes any worker ID ... */
 	gint worker_id;     /* ... and gets this one */
 	/* for a change while the server runs: */
 	gboolean is_lost;        /* the server detects that its record was replaced ... */
-	gint64 within_us;        /* ... within this time; 0: at its next check */
+	gint64 within_us;        /* ... within this time; 0 for its next check */
 	gboolean is_new_history; /* the next lease ignores the IDs issued so far */
 	gboolean is_idle;        /* no IDs are drawn before */
 } Change;
@@ -326,7 +326,7 @@ static const Change RUNNING[] = {
 	{.change = start_second},
 };
 
-static gint64 lost_us; /* time of worker-lost; 0: none */
+static gint64 lost_us; /* time of worker-lost; 0 if none */
 
 static void note_lost(WorldMachine *machine, LogEvent event, const char *line G_GNUC_UNUSED)
 {

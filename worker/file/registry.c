@@ -20,14 +20,14 @@ typedef struct {
 	gboolean any_worker; /* claim any free worker ID */
 	char *nonce;
 	char *address;
-	char *machine_id; /* NULL: use this machine's ID */
+	char *machine_id; /* NULL to use this machine's ID */
 	guint worker_id;  /* worker ID of the members below; choose_worker_id() changes it */
 	char *record_name;
 	char *record_path;
 	char *lock_name;
-	StateFd lock_fd; /* descriptor that holds the lock; -1: not held */
+	StateFd lock_fd; /* descriptor that holds the lock; -1 if not held */
 	/* the record that this server wrote last, kept open so that no other file gets its inode;
-	 * -1: no reservation is held */
+	 * -1 if no reservation is held */
 	StateFd record_fd;
 	gboolean has_begun; /* a claim has succeeded before */
 	gint64 first_tick;  /* first tick of the last claimed lease */
@@ -39,7 +39,7 @@ typedef struct {
 
 /* The contents of a record file. */
 typedef struct {
-	char *text; /* its version; NULL: there is no record, and nothing was ever reserved */
+	char *text; /* its version; NULL if there is no record, and nothing was ever reserved */
 	ReservationRecord record;
 } Reading;
 

@@ -24,11 +24,11 @@ typedef struct {
 	const char *directory; /* created if it is missing */
 	const Layout *layout;
 	guint datacenter_id;
-	gint64 worker_id;  /* -1: the lowest free one at each claim */
+	gint64 worker_id;  /* -1 to claim the lowest free one each time */
 	const char *nonce; /* a new UUID for each start of the process */
 	/* address of this server, for messages of servers that are refused */
 	const char *address;
-	/* ID of the machine that the directory belongs to; NULL: this one */
+	/* ID of the machine that the directory belongs to; NULL for this one */
 	const char *machine_id;
 } FileRegistryConfig;
 

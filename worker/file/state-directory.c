@@ -502,7 +502,7 @@ void state_directory_clean(const StateDirectory *self, const char *name)
 
 /* Whether a file is still there */
 
-/* Returns whether @name is still the file @fd; -1: unknown. */
+/* Returns whether @name is still the file @fd; -1 if unknown. */
 static int is_same_file(int directory_fd, const char *directory, const char *name, int fd)
 {
 	struct stat opened, named;

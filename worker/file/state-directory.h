@@ -26,8 +26,8 @@
  */
 typedef struct _StateDirectory StateDirectory;
 
-/* A descriptor that is closed at the end of its scope; -1: none. A child of fork() does not inherit
- * it (common/fork-guard.h). */
+/* A descriptor that is closed at the end of its scope; -1 if none. A child of fork() does not
+ * inherit it (common/fork-guard.h). */
 typedef int StateFd;
 /* Closes @fd, unless it is -1. */
 void state_directory_close_fd(StateFd fd);
@@ -108,7 +108,7 @@ gboolean state_directory_is_at(const char *path, int fd);
  * state_directory_take_lock:
  * @name: name of the lock file
  * @address: host:port of this server, for messages of servers that are refused
- * @fd: (inout): -1: not held; otherwise the descriptor that holds it, in this directory or an
+ * @fd: (inout): -1 if not held; otherwise the descriptor that holds it, in this directory or an
  * earlier one
  *
  * Takes the lock that shows which live process holds a worker ID. If the file was removed or

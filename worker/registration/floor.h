@@ -19,7 +19,7 @@ typedef struct {
 	const char *remedy; /* if it is damaged: the operator's next step */
 } Floor;
 
-/* Fills @self; the caller must clear it. @record: (nullable): %NULL: it is missing. If it has no
+/* Fills @self; the caller must clear it. @record: (nullable): %NULL if it is missing. If it has no
  * data, this server may not read it. */
 void floor_read(Floor *self, const StoreRecord *record, const Layout *layout);
 void floor_clear(Floor *self);
@@ -28,8 +28,8 @@ G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC(Floor, floor_clear)
 /* Returns whether a worker ID can be claimed at @now_tick. */
 gboolean floor_is_past(const Floor *self, gint64 now_tick);
 
-/* Returns the first tick for a new lease of a worker ID whose record ends at @end_tick; -1: it has
- * no record. */
+/* Returns the first tick for a new lease of a worker ID whose record ends at @end_tick; -1 if it
+ * has no record. */
 gint64 floor_first_tick(const Floor *self, gint64 end_tick);
 
 /* Returns whether a server may keep a reservation that it holds up to @end_tick. A raised floor

@@ -28,8 +28,8 @@ typedef struct {
 	gint32 version; /* version of the record that this server wrote */
 	gint64 first_tick;
 	gint64 end_tick;
-	/* version of the floor that it was compared with; -1: the floor was missing or damaged, so
-	 * that writes do not check it */
+	/* version of the floor that it was compared with; -1 if the floor was missing or damaged,
+	 * so that writes do not check it */
 	gint32 floor_version;
 } OwnReservation;
 
@@ -77,8 +77,8 @@ typedef struct {
 		Layout layout;
 		const SystemClock *clock;
 		guint datacenter_id;
-		gint64 worker_id;           /* the only worker ID to claim; -1: any */
-		gint64 preferred_worker_id; /* -1: none */
+		gint64 worker_id;           /* the only worker ID to claim; -1 for any */
+		gint64 preferred_worker_id; /* -1 if none */
 		gint64 connect_timeout_ms, max_clock_skew_ms;
 		char *registry_id; /* (nullable): ID that the registry must have */
 		gboolean create_registry;
@@ -99,16 +99,16 @@ typedef struct {
 		gint64 began_at_us; /* time of the last answer, or of the first poll */
 		gint64 down_at_us;  /* the last loss of a connection, or the first poll */
 		gint64 report_at_us;
-		char *why;  /* (nullable): NULL: unknown, or the store is not silent */
+		char *why;  /* (nullable): NULL if unknown, or the store is not silent */
 		char *text; /* (nullable): for RegistryReport.hindrance */
 	} silence;
-	/* time of the last loss of the connection or the session; 0: there was none */
+	/* time of the last loss of the connection or the session; 0 if there was none */
 	gint64 lost_at_us;
 
 	struct {
 		RegistrationState state;
 		gboolean busy;   /* the state waits for an answer of the store or the peers */
-		guint64 request; /* request whose answer ends the wait; 0: another event does */
+		guint64 request; /* request whose answer ends the wait; if 0, another event does */
 	} step;
 
 	gboolean has_begun;        /* the keeper has begun its first operation */
@@ -123,7 +123,7 @@ typedef struct {
 		guint n_skipped_records;
 		gboolean lost_race; /* claim: another server has written the chosen record */
 		/* a claim has ended with WAIT: when to retry it, because records can change without
-		 * a notification; 0: no claim waits */
+		 * a notification; 0 if no claim waits */
 		gint64 retry_claim_at_us;
 		gboolean cancelled;
 		gboolean result_is_ready; /* the next poll returns it */
@@ -132,7 +132,7 @@ typedef struct {
 
 	/* Errors after which the outcome of a step is unknown. */
 	struct {
-		gint error; /* StoreMessage.error of an answer in this step; 0: none */
+		gint error; /* StoreMessage.error of an answer in this step; 0 if none */
 		const char *reason;
 		const char *remedy; /* (nullable) */
 		guint n_steps;      /* steps that ended with such an error since the last success */
@@ -142,7 +142,7 @@ typedef struct {
 	struct {
 		char *key;    /* (nullable) */
 		gint64 order; /* order of its creation */
-		/* CLOCK_BOOTTIME before the request to create it was sent; 0: not yet */
+		/* CLOCK_BOOTTIME before the request to create it was sent; 0 if not yet */
 		gint64 creation_sent_ns;
 	} claim;
 
@@ -159,7 +159,7 @@ typedef struct {
 	struct {
 		/* (nullable): in READING_DATACENTER, CHECKING_PEERS and LISTING_WORKERS */
 		DatacenterListing *listing;
-		guint64 requests[N_DATACENTER_REQUESTS]; /* 0: answered */
+		guint64 requests[N_DATACENTER_REQUESTS]; /* 0 if answered */
 		/* outcome of the first failed request; OK: none */
 		StoreOutcome outcome;
 		const char *reason; /* description of the outcome; static */
@@ -211,9 +211,8 @@ void registration_retry_claim_at(Registration *self, gint64 tick);
  * reads the datacenter again. */
 void registration_forget_datacenter(Registration *self);
 
-/* Returns: (transfer full): the data of the claim record. @worker_id: -1: the held worker ID, if
- * any
- */
+/* Returns: (transfer full): the data of the claim record. @worker_id: -1 for the held worker ID, if
+ * any / */
 char *registration_claim_json(const Registration *self, gint worker_id);
 
 /* Handles a claim record that is gone although the session is alive. Everything else may also be
@@ -242,7 +241,7 @@ void registration_note_error(Registration *self, const StoreMessage *answer);
  * succeeded, or if the server lacks a reservation for another reason than this error. */
 void registration_forget_open_errors(Registration *self);
 
-/* Lets the state wait for the answer to @request; 0: for another event. */
+/* Lets the state wait for the answer to @request; 0 for another event. */
 void registration_begin_wait(Registration *self, guint64 request);
 void registration_end_wait(Registration *self);
 

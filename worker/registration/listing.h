@@ -50,7 +50,7 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(DatacenterListing, datacenter_listing_free)
  * create such a key */
 gboolean datacenter_listing_add_claim(DatacenterListing *self, const StoreRecord *record);
 gboolean datacenter_listing_add_reservation(DatacenterListing *self, const StoreRecord *record);
-/* @record: (nullable): %NULL: it is missing */
+/* @record: (nullable): %NULL if it is missing */
 void datacenter_listing_set_floor(DatacenterListing *self, const StoreRecord *record);
 void datacenter_listing_sort(DatacenterListing *self);
 
@@ -78,10 +78,10 @@ const char *worker_id_state_name(WorkerIdState state);
 
 typedef struct {
 	WorkerIdState state;
-	const ListedReservation *reservation; /* (nullable): its record; NULL: there is none */
+	const ListedReservation *reservation; /* (nullable): its record; NULL if there is none */
 	const ListedClaim *holder;            /* set if HELD */
 	/* The last tick in which only a holder can use it: the later of the record's end and the
-	 * floor. DAMAGED: the layout's last tick. -1: it was never reserved. */
+	 * floor. DAMAGED: the layout's last tick. -1 if it was never reserved. */
 	gint64 until_tick;
 	gboolean is_by_floor; /* QUARANTINED: only by the floor */
 } WorkerIdJudgement;

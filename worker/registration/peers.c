@@ -166,7 +166,7 @@ const char *peer_report_confirmed(const PeerReport *self, const PeerReport *earl
 typedef struct {
 	atomic_uint references;
 	GPtrArray *peers;       /* (element-type Peer): only read */
-	TlsClient *tls;         /* NULL: peers that use TLS are not reached */
+	TlsClient *tls;         /* NULL if peers that use TLS are not reached */
 	gint64 deadline_us;     /* monotonic time of the end */
 	pthread_mutex_t mutex;  /* protects the members below */
 	pthread_cond_t changed; /* the last peer has answered, or the check was freed */
@@ -174,13 +174,13 @@ typedef struct {
 	guint n_asked;
 	guint n_settled;             /* number of peers that have answered, or will not answer */
 	gboolean over;               /* the answers no longer change */
-	void (*done)(gpointer data); /* NULL: the check was freed, or its report was taken */
+	void (*done)(gpointer data); /* NULL if the check was freed, or its report was taken */
 	gpointer user_data;
 } Job;
 
 struct _PeerCheck {
 	PeerCheckConfig config;
-	Job *job; /* NULL: its report was taken */
+	Job *job; /* NULL if its report was taken */
 };
 
 static void peer_answer_clear(PeerAnswer *self)
@@ -224,8 +224,8 @@ static SnowflakeClient *in_time(SnowflakeClient *client, const Job *job)
 	return client;
 }
 
-/* Requests the worker ID and datacenter ID from a server without get_worker(); -1: it has none yet.
- */
+/* Requests the worker ID and datacenter ID from a server without get_worker(); -1 if it has none
+ * yet. / */
 static gboolean ask_id(SnowflakeClient *client, const Job *job,
 		       gboolean (*get)(SnowflakeClient *client, gint64 *out_id, GError **error),
 		       gint64 *out_id, GError **error)

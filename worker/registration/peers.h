@@ -20,7 +20,7 @@
 typedef struct {
 	char *address; /* host:port */
 	char *nonce;
-	gint worker_id; /* -1: none yet */
+	gint worker_id; /* -1 if none yet */
 } Peer;
 
 /* Returns: (transfer full) */
@@ -31,11 +31,11 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(Peer, peer_free)
 /* The answers of one peer. */
 typedef struct {
 	gboolean reached;     /* FALSE: only the error is set */
-	char *nonce;          /* NULL: it has none, like a legacy server */
-	gint64 datacenter_id; /* -1: none yet */
-	gint64 worker_id;     /* -1: none yet */
+	char *nonce;          /* NULL if it has none, like a legacy server */
+	gint64 datacenter_id; /* -1 if none yet */
+	gint64 worker_id;     /* -1 if none yet */
 	gint64 offset_ms;     /* offset of its clock from monotonic time */
-	GError *error;        /* why it was not reached; NULL: no answer in time */
+	GError *error;        /* why it was not reached; NULL if no answer in time */
 } PeerAnswer;
 
 typedef enum {
@@ -46,7 +46,7 @@ typedef enum {
 
 typedef struct {
 	PeerContradictionKind kind;
-	char *nonce;   /* nonce of the peer; NULL: not about a single peer */
+	char *nonce;   /* nonce of the peer; NULL if not about a single peer */
 	char *message; /* the contradiction, its values, and the remedy */
 } PeerContradiction;
 
@@ -89,7 +89,7 @@ typedef struct {
 	gint64 timeout_ms;
 	gint64 max_skew_ms;
 	gboolean quiet; /* log nothing */
-	/* for peers that use TLS; a reference is kept as long as it is needed. NULL: these peers
+	/* for peers that use TLS; a reference is kept as long as it is needed. NULL if these peers
 	 * are not reached */
 	TlsClient *tls;
 	/* Called once in a thread of the check, when there is a report that was not taken yet;

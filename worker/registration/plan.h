@@ -53,7 +53,7 @@ typedef struct {
 	gboolean datacenter_was_read;
 	/* the peers were asked, or there is none, or no check is wanted */
 	gboolean peers_checked;
-	gint64 recheck_peers_at_us; /* when to check a contradiction again; 0: there is none */
+	gint64 recheck_peers_at_us; /* when to check a contradiction again; 0 if there is none */
 	gboolean chosen;            /* a worker ID to claim is chosen */
 	/* the record must be read: the outcome of the last write of a reservation is unknown, or
 	 * the held record was not read on this connection */
@@ -74,7 +74,7 @@ typedef struct {
 	/* version that the write requires; STORE_NONE: the record must not exist */
 	gint32 read_version;
 	gint64 read_end_tick;   /* the end that was read */
-	const char *read_owner; /* (nullable): the owner that was read; NULL: any */
+	const char *read_owner; /* (nullable): the owner that was read; NULL for any */
 	const char *owner;      /* new owner */
 	gint64 end_tick;        /* new end */
 	gboolean refused;       /* the store has replied that it did not take place */
@@ -90,7 +90,7 @@ typedef enum {
 
 /**
  * registration_plan_settle:
- * @record: (nullable): the current record; %NULL: it is gone, or does not parse
+ * @record: (nullable): the current record; %NULL if it is gone, or does not parse
  * @version: version of @record
  *
  * The version alone does not suffice: after a restore from a backup, another server's write can

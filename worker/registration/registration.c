@@ -205,8 +205,8 @@ static gint64 give_up_at_us(const Registration *self)
 	return G_MAXINT64;
 }
 
-/* Returns: (transfer full) (nullable): why there is no connection; NULL: the store does not know it
- *   yet. */
+/* Returns: (transfer full) (nullable): why there is no connection; NULL if the store does not know
+ * it yet. */
 static char *find_why_down(Registration *self)
 {
 	char *why = NULL;

@@ -28,10 +28,10 @@ typedef struct {
 	const Layout *layout;
 	const SystemClock *clock; /* borrowed: compared with the store's before the first claim */
 	guint datacenter_id;
-	gint64 worker_id;           /* the only worker ID to claim; -1: any */
-	gint64 preferred_worker_id; /* the preferred worker ID; -1: none */
+	gint64 worker_id;           /* the only worker ID to claim; -1 for any */
+	gint64 preferred_worker_id; /* the preferred worker ID; -1 if none */
 	const char *nonce;          /* a new UUID for each start of the process */
-	/* address at which others reach this server; NULL: an embedded node */
+	/* address at which others reach this server; NULL for an embedded node */
 	const Address *address;
 	const char *program; /* embedded node: its program */
 	const char *host;    /* embedded node: name of its machine */
@@ -40,7 +40,7 @@ typedef struct {
 	gint64 connect_timeout_ms;
 	gint64 max_length_ms; /* greatest length of a reservation */
 	gint64 max_clock_skew_ms;
-	const char *registry_id;  /* ID that the registry must have; NULL: any */
+	const char *registry_id;  /* ID that the registry must have; NULL for any */
 	gboolean create_registry; /* otherwise a missing registry is an error */
 	gboolean skip_sanity_checks;
 	TlsNames tls; /* for calls to peers that use TLS */

@@ -19,7 +19,7 @@ static const char *owner_of_attempt(const Registration *self)
 /* The parts of a commit, in their order. A release has no claim. */
 typedef enum { PART_CLAIM, PART_RESERVATION, PART_FLOOR } CommitPart;
 
-/* Commits the attempt, together with a write to the claim record (@claim; NULL: a release). The
+/* Commits the attempt, together with a write to the claim record (@claim; NULL for a release). The
  * commit fails if the floor's version has changed since the attempt read it. The order of the parts
  * is that of CommitPart. */
 static void commit_attempt(Registration *self, const StoreWrite *claim)
@@ -326,7 +326,7 @@ static char *describe_loss(const Registration *self, const ReservationRecord *re
 			       record->owner);
 }
 
-/* Decides the outcome of the attempt. @record: (nullable): the current record; %NULL: it is gone,
+/* Decides the outcome of the attempt. @record: (nullable): the current record; %NULL if it is gone,
  * or does not parse */
 static void settle_attempt(Registration *self, const ReservationRecord *record, gint32 version)
 {

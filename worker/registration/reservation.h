@@ -28,6 +28,6 @@ void reservation_take_settled(Registration *self, const StoreMessage *answer);
 void reservation_check_is_read(Registration *self);
 
 /* Call it when the datacenter's floor was read on this connection. The held reservation is lost if
- * another server may have had its worker ID in a lost history. @floor: (nullable): %NULL: it is
+ * another server may have had its worker ID in a lost history. @floor: (nullable): %NULL if it is
  * missing or damaged, which changes nothing for the held reservation. */
 void reservation_check_floor(Registration *self, const Floor *floor);

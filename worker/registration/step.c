@@ -214,7 +214,7 @@ static void check_limits(Registration *self, const StoreRecord *record)
 	registration_begin_wait(self, self->store->ops->commit(self->store, &write, 1));
 }
 
-/* Takes the answer to a step of PREPARING. @record: (nullable): the record; %NULL: it is missing,
+/* Takes the answer to a step of PREPARING. @record: (nullable): the record; %NULL if it is missing,
  * or the step reads none */
 static void take_prepared(Registration *self, const StoreMessage *answer, const StoreRecord *record)
 {

@@ -11,8 +11,8 @@
 typedef struct {
 	const char *nonce;
 	gint64 order;     /* order of its claim record */
-	gint64 worker_id; /* the only acceptable worker ID; -1: any */
-	gint64 preferred; /* if any is acceptable: the one to try first; -1: none */
+	gint64 worker_id; /* the only acceptable worker ID; -1 for any */
+	gint64 preferred; /* if any is acceptable: the one to try first; -1 if none */
 	/* another server has written the record that this server chose before */
 	gboolean lost_race;
 	/* number of records that it must skip, because it is not permitted to write them */
@@ -26,12 +26,12 @@ typedef struct {
 	/* if found */
 	guint worker_id;
 	gint32 version;  /* version of the record that was read; STORE_NONE: there is none */
-	gint64 end_tick; /* end in that record; -1: there is none */
+	gint64 end_tick; /* end in that record; -1 if there is none */
 	/* first tick of the lease: after that end, and after the datacenter's floor */
 	gint64 first_tick;
 	gint32 floor_version; /* version of the floor that was read */
 	/* if not found */
-	gint64 wait_until_tick; /* the end of the first quarantine; G_MAXINT64: there is none */
+	gint64 wait_until_tick; /* the end of the first quarantine; G_MAXINT64 if there is none */
 } WorkerIdChoice;
 
 /**

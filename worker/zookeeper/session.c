@@ -66,7 +66,7 @@ typedef struct {
 	gboolean copies_acl;
 	/* for a transaction */
 	guint n_writes;
-	const struct Stat *stat; /* result of the last set; NULL: there is none */
+	const struct Stat *stat; /* result of the last set; NULL if there is none */
 	zoo_op_result_t results[ZOOKEEPER_MAX_WRITES];
 	struct Stat stats[ZOOKEEPER_MAX_WRITES];
 	char created[ZOOKEEPER_MAX_WRITES][MAX_PATH_BYTES];
@@ -247,7 +247,7 @@ static void on_data(int code, const char *value, int length, const struct Stat *
 	if (code == ZOK && !znode_data_make_sense(length, value)) {
 		set_nonsense(message);
 	} else if (code == ZOK) {
-		message->length = (gsize)MAX(length, 0); /* -1: the znode has no data */
+		message->length = (gsize)MAX(length, 0); /* -1 if the znode has no data */
 		message->data = g_strndup(value != NULL ? value : "", message->length);
 		if (message->length > 0) /* copy NULs, too */
 			memcpy(message->data, value, message->length);
@@ -343,7 +343,7 @@ static void session_destroy(ZookeeperSession *self)
 /* The session's own thread */
 
 /* Returns: (nullable): a handle, which connects in the background. @out_failure: (transfer full)
- * (nullable): why there is none; NULL: the first connection was refused before authentication. */
+ * (nullable): why there is none; NULL if the first connection was refused before authentication. */
 static zhandle_t *open_handle(ZookeeperSession *self, const GStrv addresses, char **out_failure)
 {
 	const ZookeeperSessionConfig *config = &self->config;

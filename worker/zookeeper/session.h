@@ -58,7 +58,7 @@ typedef struct {
 	/* OPENED, NOT_OPENED */
 	GStrv addresses; /* addresses that it connects to: see name_resolution_look_up() */
 	/* NOT_OPENED */
-	char *failure; /* (nullable): the reason; NULL: the first connection was refused */
+	char *failure; /* (nullable): the reason; NULL if the first connection was refused */
 	/* CONNECTED */
 	gint64 session;
 	/* CHANGED: the znode; REPLY to create: path of the new znode */
@@ -150,7 +150,7 @@ guint64 zookeeper_session_sync(ZookeeperSession *self, const char *path);
 /* A part of a transaction. */
 typedef struct {
 	enum {
-		/* check that the znode exists, with @version; -1: with any version */
+		/* check that the znode exists, with @version; -1 for any version */
 		ZOOKEEPER_CHECK,
 		ZOOKEEPER_CREATE, /* create a persistent znode */
 		ZOOKEEPER_SET,    /* set the data; @version -1: any version */

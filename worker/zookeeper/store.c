@@ -64,7 +64,7 @@ typedef struct {
 	/* used during the check */
 	ZookeeperSession *session;
 	char *reservations;
-	guint64 sync, children; /* numbers of the requests; 0: none in progress */
+	guint64 sync, children; /* numbers of the requests; 0 if none in progress */
 	GHashTable *requests;   /* maps the number of a request to its path */
 	GQueue paths;           /* paths still to be read */
 } AccessCheck;
@@ -192,9 +192,9 @@ typedef struct {
 	gint64 session_timeout_ms;
 
 	ZookeeperSession *session; /* (nullable): the open session */
-	gint64 session_id;         /* 0: not connected yet */
+	gint64 session_id;         /* 0 if not connected yet */
 	gboolean is_connected;
-	/* when the connection or the session was lost; 0: there was none */
+	/* when the connection or the session was lost; 0 if there was none */
 	gint64 lost_at_us;
 	gboolean logged_up;      /* the last log event was "connected" */
 	gboolean logged_expired; /* the last log event was "session expired" */
@@ -676,7 +676,7 @@ static gboolean take_from_session(ZookeeperStore *self)
 /* Opens a session, and replaces it later. Meanwhile the previous session keeps trying, because DNS
  * lookups may take a minute. */
 
-/* Returns the monotonic time at which to open a session; G_MAXINT64: none is needed, or one is
+/* Returns the monotonic time at which to open a session; G_MAXINT64 if none is needed, or one is
  * being opened. */
 static gint64 open_at_us(const ZookeeperStore *self)
 {

@@ -13,8 +13,8 @@ typedef struct _FakeServer FakeServer;
 typedef struct {
 	char *method;
 	gint32 seqid;
-	char *agent;  /* NULL: none */
-	gint32 count; /* 0: none */
+	char *agent;  /* NULL if none */
+	gint32 count; /* 0 if none */
 } FakeRequest;
 
 typedef enum {
@@ -72,7 +72,7 @@ void fake_reply_exception(GByteArray *out, const FakeRequest *request, gint32 ty
 
 /* An exception from a server, and the error that a client must report for it. */
 typedef struct {
-	const char *message; /* message of a TApplicationException; NULL: a declared exception */
+	const char *message; /* message of a TApplicationException; NULL for a declared exception */
 	gint32 type;         /* type of the TApplicationException */
 	gint16 field;        /* field of the declared exception */
 	gint64 retry_after_ms;

@@ -28,7 +28,7 @@ typedef struct {
 	UpstreamNews news;
 	_Atomic guint taker;
 	_Atomic guint putter;
-	/* number of the last meeting, after which no round follows; 0: unknown */
+	/* number of the last meeting, after which no round follows; 0 if unknown */
 	_Atomic gint64 end;
 } Meeting;
 

@@ -91,7 +91,7 @@ TEST("/tls-refusals/servers-certificate", test_servers_certificate)
 	const struct {
 		const char *certificate;
 		const char *name;
-		const char *words; /* NULL: it is accepted */
+		const char *words; /* NULL if it is accepted */
 		const char *heard;
 	} CASES[] = {
 		{both, "ids.example", NULL, NULL},
@@ -244,7 +244,7 @@ static void raw_go_on(Raw *self)
 	SSL_do_handshake(self->ssl);
 }
 
-/* Returns errno of the endpoint that is not raw; 0: the handshake is complete. */
+/* Returns errno of the endpoint that is not raw; 0 if the handshake is complete. */
 static int shake_with(Raw *raw, Line *line, LineEnd end)
 {
 	int failure = EAGAIN;

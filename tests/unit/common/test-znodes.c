@@ -142,7 +142,7 @@ TEST("/znodes/numbers", test_numbers)
 	static const struct {
 		const char *name;
 		guint max;
-		gint number; /* -1: none */
+		gint number; /* -1 if none */
 	} CASES[] = {
 		{"0", 31, 0},
 		{"31", 31, 31},

@@ -131,7 +131,7 @@ TEST("/layout/check", test_check)
 {
 	static const struct {
 		Layout layout;
-		const char *message; /* NULL: valid */
+		const char *message; /* NULL if valid */
 	} cases[] = {
 		{{0, 1, 41, 5, 5, 12}, NULL},
 		{{0, 1000, 32, 0, 0, 31}, NULL},
@@ -385,7 +385,7 @@ TEST("/layout/check-id", test_check_id)
 	static const struct {
 		const Layout *layout;
 		gint64 id;
-		const char *message; /* NULL: valid */
+		const char *message; /* NULL if valid */
 	} cases[] = {
 		{&LAYOUT_TWITTER, 0, NULL},
 		{&LAYOUT_TWITTER, G_MAXINT64, NULL},

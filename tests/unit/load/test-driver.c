@@ -54,14 +54,14 @@ typedef enum {
 /* A server of one connection at a time. It answers every call with the same bytes, and, except with
  * some tricks, with the call's sequence number. */
 typedef struct {
-	const char *reply; /* NULL: GOOD */
-	gsize reply_bytes; /* 0: length of GOOD */
+	const char *reply; /* NULL for GOOD */
+	gsize reply_bytes; /* 0 for the length of GOOD */
 	Trick trick;
 	gboolean silent;
 	guint stall_ms; /* delay before the first reply; TAKE: before closing */
 	guint answers;  /* number on each connection, except with ENDLESS */
 	Then then;
-	atomic_bool *out_hangs; /* HANG: set when a call stays unanswered; NULL: none */
+	atomic_bool *out_hangs; /* HANG: set when a call stays unanswered; NULL if none */
 	guint calls;            /* ENDLESS: number of calls read */
 	guint32 first_seqid;
 	guint accepted;
@@ -262,16 +262,16 @@ static void server_stop(Server *self)
 
 typedef struct {
 	Server servers[MAX_SERVERS];
-	guint n_servers; /* 0: 1 */
+	guint n_servers; /* 0 for 1 */
 	guint warmup_ms;
-	guint duration_ms; /* 0: no limit */
-	guint timeout_ms;  /* 0: 30 s */
-	guint silence_ms;  /* 0: 30 s */
-	guint calls;       /* 0: no limit */
-	double rate;       /* 0: a closed loop */
+	guint duration_ms; /* 0 for no limit */
+	guint timeout_ms;  /* 0 for 30 s */
+	guint silence_ms;  /* 0 for 30 s */
+	guint calls;       /* 0 for no limit */
+	double rate;       /* 0 for a closed loop */
 	LoadIdLog *id_log;
-	const char *agent; /* NULL: a short one */
-	guint slots;       /* 0: one */
+	const char *agent; /* NULL for a short one */
+	guint slots;       /* 0 for one */
 	atomic_bool stop;
 } Load;
 

@@ -30,7 +30,7 @@ typedef struct {
 	Queues queues;
 	Parking parking;
 	guint ids;      /* available IDs */
-	gint64 wait_ns; /* time until there are more; 0: unknown */
+	gint64 wait_ns; /* time until there are more; 0 if unknown */
 	gboolean news;
 	guint n_passes;
 	guint n_waits;

@@ -311,7 +311,7 @@ TEST("/stream/foreign-in-pieces", test_foreign_in_pieces)
 	static const struct {
 		const char *bytes;
 		gsize length;
-		const char *reason; /* prefix; NULL: the bytes can be Thrift */
+		const char *reason; /* prefix; NULL if the bytes can be Thrift */
 	} CASES[] = {
 		{BYTES("\x80\xce"
 		       "ddOPTIONS 1"),

@@ -36,7 +36,7 @@ static struct {
 	pthread_mutex_t *mutex;
 } sleeper;
 static gint64 wakes_at_us;
-static pthread_cond_t *awaited; /* the driver waits for this; NULL: it was signalled */
+static pthread_cond_t *awaited; /* the driver waits for this; NULL if it was signalled */
 
 static gint64 to_us(const struct timespec *time)
 {

@@ -345,7 +345,7 @@ TEST("/file-registry/default-directory", test_default_directory)
 {
 	g_autofree char *relative = g_canonicalize_filename("some", NULL);
 	const struct {
-		const char *named, *directory; /* NULL: unset; the default of the user applies */
+		const char *named, *directory; /* NULL if unset; the default of the user applies */
 	} CASES[] = {
 		{"/var/lib/some", "/var/lib/some"},
 		{"/var/lib/some:/var/lib/other", "/var/lib/some"},

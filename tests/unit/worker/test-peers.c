@@ -104,7 +104,7 @@ TEST("/peer-report/one-peer", test_one_peer)
 static const struct {
 	guint n;
 	gint64 ahead_s[MAX_PEERS];
-	gint64 behind_s;   /* 0: no contradiction */
+	gint64 behind_s;   /* 0 if no contradiction */
 	gint64 furthest_s; /* how far our clock is ahead of the one that differs most */
 } CLOCKS[] = {
 	{1, {10}, 0, -10},
@@ -183,7 +183,7 @@ TEST("/peer-report/only-the-same-contradiction-confirms", test_only_the_same_con
 {
 	static const struct {
 		const char *earlier, *later;
-		const char *message; /* NULL: nothing is confirmed */
+		const char *message; /* NULL if nothing is confirmed */
 	} CASES[] = {
 		{"ok", "ok", NULL},
 		{"ww", "oo", NULL},
@@ -388,7 +388,7 @@ TEST("/peer-check/contradictions", test_contradictions)
 		guint datacenter_id;
 		gint worker_id;
 		gint64 ahead_ms;
-		const char *message; /* text of the last contradiction; NULL: none */
+		const char *message; /* text of the last contradiction; NULL if none */
 	} CASES[] = {
 		{answer_as_server, NULL, 3, 8, 0, " reports 7, but its claim contains 8; "},
 		{answer_as_server, NULL, 4, 7, 0, " reports 3, but its claim is in datacenter 4, "},
