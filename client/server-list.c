@@ -11,7 +11,7 @@
 #include "common/fork-guard.h"
 #include "core/random.h"
 
-/* pause before the next attempt to enter the queue of a local socket */
+/* pause before the next attempt to connect to a local socket whose queue is full */
 #define FULL_QUEUE_US 10000
 
 /* One server of the list. */
@@ -21,41 +21,42 @@ typedef struct {
 	GArray *found;
 	ClientConnection *connection; /* idle; NULL if none */
 	BatchLimits limits;           /* limits of the connected server */
-	gint64 round_trip_us;         /* moving average; 0 if unknown */
-	gint64 failed_at_us;          /* 0 if it has answered since */
-	GError *failure;              /* the last one; NULL if it has answered since */
-	gint64 retry_after_ms;        /* with the failure; 0 if unknown */
+	gint64 round_trip_us;         /* moving average, in microseconds; 0 if unknown */
+	gint64 failed_at_us;          /* 0 if the server has answered since */
+	GError *failure;              /* the last failure; NULL if the server has answered since */
+	gint64 retry_after_ms;        /* from the last failure; 0 if unknown */
 	gboolean is_tried;            /* in this call */
 } Server;
 
 typedef struct {
 	Server *server;
-	SocketAddress address;     /* length 0: the name of the server must be resolved */
-	Resolution *resolution;    /* NULL if not resolving */
-	int fd;                    /* its eventfd; -1 if none */
-	gboolean has_queued_found; /* the last resolved addresses are queued instead */
+	SocketAddress address;  /* its length is 0 if the server's name must be resolved first */
+	Resolution *resolution; /* NULL if not resolving */
+	int fd;                 /* eventfd of the resolution; -1 if none */
+	/* the resolution is replaced by attempts at the last resolved addresses */
+	gboolean has_queued_found;
 	ClientConnection *connection;
 	gboolean is_old; /* the connection existed before the call */
 	gint32 seqid;
 	gint64 called_at_us; /* 0 if not yet */
 	gint64 slow_at_us;
-	gboolean is_slow; /* it is slow, so the next attempt has begun */
+	gboolean is_slow; /* it is slow, so the next attempt has been started */
 } Attempt;
 
 typedef enum {
 	CALL_CONTINUES,
 	CALL_ANSWERED,
-	CALL_REFUSED, /* every server would refuse the call */
+	CALL_REFUSED, /* every server would refuse this call */
 } CallState;
 
 struct _ServerList {
 	GPtrArray *servers; /* (element-type Server): one or more */
 	Server *current;
 	TlsClient *tls;  /* NULL if not needed yet */
-	gint32 seqid;    /* sequence ID of the next call; 0 or above */
+	gint32 seqid;    /* sequence ID of the next call, 0 or more */
 	gint64 pause_us; /* pause between the last two passes; 0 if a server has answered since */
 	gint64 next_pass_at_us;
-	/* the current call, its terms and its reply */
+	/* the current call, its time limits and its reply */
 	const ClientCall *call;
 	ServerListTerms terms;
 	ClientReply *reply;
@@ -199,8 +200,8 @@ static void set_failure(Server *server, GError *failure, gint64 now_us)
 	server->retry_after_ms = 0;
 }
 
-/* Handles the end of the call's time. If a server has failed before, the earlier error is kept,
- * because it is more informative than an attempt that has just begun. */
+/* Handles the end of the call's time limit. If a server has failed before, the earlier error is
+ * kept, because it is more informative than an attempt that has just begun. */
 static void fail_unfinished_attempts(ServerList *self, gint64 now_us)
 {
 	for (guint i = 0; i < self->attempts->len; i++) {
@@ -226,9 +227,9 @@ static gint compare_failures(gconstpointer one, gconstpointer other)
 	return (a > b) - (a < b);
 }
 
-/* Returns: (transfer container): the servers: first the servers that have not failed since they
- * last answered, then the servers that failed longest ago; equal servers stay in the order of the
- * list */
+/* Returns: (transfer container): the servers: first those that have not failed since they last
+ * answered, then the others, beginning with the one that failed longest ago; equal servers keep the
+ * order of the list */
 static GPtrArray *order_by_failure(const ServerList *self)
 {
 	GPtrArray *ordered = g_ptr_array_sized_new(self->servers->len);
@@ -269,7 +270,7 @@ static void set_error_of_servers(ServerList *self, GError **error)
 	self->reply->retry_after_ms = retry_after_ms;
 	if (messages->len > 0)
 		g_set_error_literal(error, SNOWFLAKE_CLIENT_ERROR, code, messages->str);
-	else /* the process was stopped */
+	else /* the process was stopped or the machine suspended */
 		g_set_error(error, SNOWFLAKE_CLIENT_ERROR, SNOWFLAKE_CLIENT_ERROR_TIMEOUT,
 			    "no server could be tried within %u ms", self->terms.limit.ms);
 }
@@ -288,7 +289,7 @@ static gboolean has_attempt(const ServerList *self, const Server *server,
 	return FALSE;
 }
 
-/* Queues the addresses of a server that are not tried now, before the other servers. */
+/* Queues the addresses of a server that are not being tried, before the other servers. */
 static void queue_addresses(ServerList *self, Server *server)
 {
 	for (guint i = server->found != NULL ? server->found->len : 0; i > 0; i--) {
@@ -308,8 +309,8 @@ static void queue_addresses(ServerList *self, Server *server)
 	}
 }
 
-/* Reconnects, because an old connection can have been closed at any time since the last call, which
- * is not a failure of the server. @failure: (transfer full) */
+/* Reconnects: since the last call, an old connection can have been closed at any time, which is not
+ * a failure of the server. @failure: (transfer full) */
 static void fail_attempt(ServerList *self, Attempt *attempt, GError *failure, gint64 now_us)
 {
 	Server *server = attempt->server;
@@ -338,14 +339,14 @@ static void send_call(ServerList *self, Attempt *attempt, gint64 now_us)
 			       client_call_max_reply_bytes(self->call));
 }
 
-/* Returns: %FALSE if the queue of a local socket is full, so that the attempt has no connection yet
- */
+/* Returns: %FALSE if the queue of a local socket is full; the attempt then has no connection yet */
 static gboolean connect_attempt(ServerList *self, Attempt *attempt, gint64 now_us)
 {
 	const TlsNames nothing = {0};
 	GError *failure = NULL;
 
-	/* reading the system trust store takes some milliseconds, so do it only when needed */
+	/* reading the system trust store takes some milliseconds, so it is read only when it is
+	 * needed */
 	if (*attempt->address.tls_host != '\0' && self->tls == NULL)
 		self->tls = tls_client_new(&nothing, &failure);
 	if (failure == NULL) {
@@ -369,7 +370,7 @@ static gboolean connect_attempt(ServerList *self, Attempt *attempt, gint64 now_u
 	return TRUE;
 }
 
-/* Returns: whether the resolution has ended; if it failed, the attempt has ended too */
+/* Returns: whether the resolution has ended. If it failed, the attempt has ended too */
 static gboolean advance_resolution(ServerList *self, Attempt *attempt, gint64 now_us)
 {
 	Server *server = attempt->server;
@@ -417,7 +418,7 @@ static void begin_resolution(ServerList *self, Attempt *attempt, gint64 now_us)
 	fork_guard_lock();
 	attempt->resolution = resolution_new(addresses, attempt->fd);
 	fork_guard_unlock();
-	advance_resolution(self, attempt, now_us); /* an IP address is resolved at once */
+	advance_resolution(self, attempt, now_us); /* an IP address needs no lookup */
 }
 
 /* @attempt: (transfer full) */
@@ -432,7 +433,7 @@ static void begin_attempt(ServerList *self, Attempt *attempt, gint64 now_us)
 	g_ptr_array_add(self->attempts, attempt);
 	if (attempt->address.length == 0)
 		attempt->connection = g_steal_pointer(&server->connection);
-	/* in the child of a fork, the connection is the parent's */
+	/* in the child of a fork, the connection belongs to the parent */
 	if (attempt->connection != NULL &&
 	    (attempt->connection->fd < 0 || client_connection_is_stale(attempt->connection)))
 		g_clear_pointer(&attempt->connection, close_connection);
@@ -445,7 +446,7 @@ static void begin_attempt(ServerList *self, Attempt *attempt, gint64 now_us)
 		connect_attempt(self, attempt, now_us);
 }
 
-/* Keeps the connection for the next call at this server. */
+/* Keeps the connection for the next call to this server. */
 static void keep_connection(Attempt *attempt)
 {
 	disconnect_server(attempt->server);
@@ -495,7 +496,7 @@ static void handle_reply(ServerList *self, Attempt *attempt, gint64 now_us)
 	server->retry_after_ms = self->reply->retry_after_ms;
 }
 
-/* Returns: %FALSE if it waits for an event */
+/* Returns: %FALSE if the attempt waits for an event */
 static gboolean advance_attempt(ServerList *self, Attempt *attempt, gint64 now_us)
 {
 	GError *failure = NULL;
@@ -523,7 +524,7 @@ static gboolean advance_attempt(ServerList *self, Attempt *attempt, gint64 now_u
 /* Calls */
 
 /* Queues the attempts of a pass. Without retries, each server is tried once. With retries, a slow
- * attempt on an old connection is repeated on a new one, because the old one can have ended
+ * attempt on an old connection is repeated on a new one, because the old one can have broken
  * unnoticed. */
 static void begin_pass(ServerList *self, gint64 now_us)
 {
@@ -547,7 +548,7 @@ static void begin_pass(ServerList *self, gint64 now_us)
 	}
 }
 
-/* Begins attempts until one is neither slow nor ended. */
+/* Starts attempts until one of them neither is slow nor has ended. */
 static void begin_attempts(ServerList *self, gint64 now_us)
 {
 	for (;;) {
@@ -606,7 +607,7 @@ static void wait_for_attempts(const ServerList *self, gint64 now_us)
 	if (!is_waiting && self->terms.retries)
 		until_us = MIN(until_us, self->next_pass_at_us);
 	left_us = MAX(until_us - now_us, 0);
-	/* rounded up, so that poll() does not return too early */
+	/* round up, so that poll() does not return too early */
 	poll(fds, count,
 	     (int)MIN((left_us + G_TIME_SPAN_MILLISECOND - 1) / G_TIME_SPAN_MILLISECOND, G_MAXINT));
 }
@@ -628,7 +629,7 @@ gboolean server_list_call(ServerList *self, const ClientCall *call, const Server
 		if (!terms->retries || now_us >= self->next_pass_at_us)
 			g_clear_error(&server->failure);
 	}
-	/* on the existing connection, a call does not wait for the next pass */
+	/* a call on the existing connection does not wait for the next pass */
 	if (self->current->connection != NULL)
 		g_queue_push_head(&self->queue, attempt_new(self->current, NULL));
 	for (;;) {
@@ -637,7 +638,7 @@ gboolean server_list_call(ServerList *self, const ClientCall *call, const Server
 
 		if (!is_overdue)
 			begin_attempts(self, now_us);
-		/* backwards, because an attempt that ends is removed */
+		/* iterate backwards, because an attempt that ends is removed */
 		for (guint i = self->attempts->len; i > 0 && self->state == CALL_CONTINUES; i--)
 			is_changed |= advance_attempt(self, self->attempts->pdata[i - 1], now_us);
 		if (self->state != CALL_CONTINUES ||

@@ -12,7 +12,7 @@
 
 struct _SnowflakeClient {
 	ServerList *servers;
-	ServerListTerms terms; /* terms of the current or next call */
+	ServerListTerms terms; /* time limits of the current or next call */
 	gint64 retry_after_ms;
 };
 
@@ -102,7 +102,7 @@ gint64 snowflake_client_get_retry_after_ms(const SnowflakeClient *self)
 
 /* Calls */
 
-/* Begins each call, and starts its time limit. */
+/* Prepares a call, and starts its time limit. */
 static gboolean begin_call(SnowflakeClient *self, gboolean has_out, GError **error)
 {
 	if (self == NULL)
@@ -198,8 +198,8 @@ GPtrArray *snowflake_client_get_counters(SnowflakeClient *self, GError **error)
 	return NULL;
 }
 
-/* Checks only the length, because the server checks the characters: the server could not read, and
- * so not answer, a request that is too long. */
+/* Checks only the length: the server checks the characters, but could not read a request that is
+ * too long, and so could not answer it. */
 static gboolean check_agent(const char *agent, GError **error)
 {
 	if (agent == NULL)
@@ -246,8 +246,8 @@ static void prefix_progress(GError **error, guint done, guint count)
 
 /* Requests up to @count IDs with the best call that the server supports.
  * @wanted: RUNS or IDS
- * @out_call: (out): the call that was answered
- * @reply: (inout): with room for the IDs of any of these calls */
+ * @out_call: (out): the call that was answered. @reply: (inout): has room for the IDs of any of
+ * these calls */
 static gboolean request_batch(SnowflakeClient *self, ClientResult wanted, const char *agent,
 			      guint count, ClientCall *out_call, ClientReply *reply, GError **error)
 {
@@ -267,8 +267,8 @@ static gboolean request_batch(SnowflakeClient *self, ClientResult wanted, const 
 	}
 }
 
-/* Checks that an ID from a server without batches is above its previous ID @last, as in a batch. If
- * it is not, the client leaves the server. */
+/* Checks that an ID from a server that does not support batches is above @last, its previous ID, as
+ * it would be in a batch. If not, the client stops using the server. */
 static gboolean check_order(SnowflakeClient *self, gint64 last, gint64 id, GError **error)
 {
 	if (id > last)
@@ -346,7 +346,7 @@ GArray *snowflake_client_get_id_runs(SnowflakeClient *self, const char *agent, g
 	return g_steal_pointer(&runs);
 }
 
-/* Makes a call that returns 16 bytes for each ID, and that some servers do not support. */
+/* Makes a call that returns 16 bytes for each ID. Not all servers support it. */
 static gboolean get_uuids(SnowflakeClient *self, const char *method, const char *agent, guint count,
 			  guint8 (*out_uuids)[SNOWFLAKE_CLIENT_UUID_BYTES], GError **error)
 {

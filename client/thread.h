@@ -3,11 +3,10 @@
 
 #include <pthread.h>
 
-/* Calls pthread_create() with all signals blocked, because the program handles them.
- * Returns: 0, or an error number
- * @name: 15 bytes at most */
+/* Calls pthread_create() with all signals blocked, so that the program's other threads handle them.
+ * Returns: 0, or an error number. @name: at most 15 bytes */
 int client_thread_start(pthread_t *out_thread, const char *name, void *(*run)(void *user_data),
 			void *user_data);
 
-/* Waits for the end of @thread. */
+/* Waits until @thread has ended. */
 void client_thread_join(pthread_t thread);

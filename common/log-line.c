@@ -10,10 +10,11 @@
 
 #define UUID_BYTES 16
 
-/* Appends the line, with each text cut to @most_bytes. */
+/* Appends the line, with each text shortened to @most_bytes. */
 typedef void (*AppendFunc)(GString *out, const LogLine *line, gsize most_bytes);
 
-/* Returns: (transfer full): @text, or as much of it as @most_bytes has room for and "..." */
+/* Returns: (transfer full): @text, shortened to @most_bytes with "..." at the end if it is
+ * longer */
 static char *cut_text(const char *text, gsize most_bytes)
 {
 	gsize length = strnlen(text, most_bytes + 1);
@@ -40,7 +41,7 @@ static void append_fitting(GString *out, const LogLine *line, gsize room, Append
 
 /* logfmt */
 
-/* Appends a character escaped as in JSON, which readers of logfmt understand. */
+/* Appends a character escaped as in JSON. Readers of logfmt understand this form. */
 static void append_escaped(GString *out, gunichar character)
 {
 	switch (character) {

@@ -7,7 +7,8 @@
 
 #define KNOWN_FORMAT 1
 
-#define MAX_BYTES 4096 /* records have about 400 bytes; json-glib recurses without a limit */
+/* records are about 400 bytes long; the limit protects json-glib, whose recursion is unlimited */
+#define MAX_BYTES 4096
 
 G_DEFINE_QUARK(strict_json_error_quark, strict_json_error)
 
@@ -16,7 +17,7 @@ static const char *skip_blanks(const char *text)
 	return text + strspn(text, " \t\r\n");
 }
 
-/* Compares the texts without their blanks, even those inside strings. */
+/* Compares the texts, ignoring all whitespace, even within strings. */
 static gboolean equal_but_for_blanks(const char *a, const char *b)
 {
 	a = skip_blanks(a);
@@ -28,9 +29,9 @@ static gboolean equal_but_for_blanks(const char *a, const char *b)
 	return *a == *b;
 }
 
-/* json-glib 1.6 leaks memory if an escaped surrogate lacks its other half. This function also finds
- * complete pairs, and Hangul from \ud000 on. Records contain neither, because they escape only
- * ASCII. */
+/* json-glib 1.6 leaks memory if an escaped surrogate lacks its other half. This function also
+ * rejects complete pairs, and Hangul from \ud000 on. Records contain neither, because only ASCII is
+ * escaped in them. */
 static gboolean may_escape_surrogate(const char *text)
 {
 	for (const char *at = text; (at = strchr(at, '\\')) != NULL && at[1] != '\0'; at += 2)
@@ -39,8 +40,8 @@ static gboolean may_escape_surrogate(const char *text)
 	return FALSE;
 }
 
-/* Frees the first of two values, which json-glib would leak. The second value then differs from the
- * text. */
+/* Frees the first of two values of a duplicate member, which json-glib would leak. The object then
+ * differs from the text, and is rejected. */
 static void drop_value_before(JsonParser *parser)
 {
 	JsonNode *before = json_parser_steal_root(parser);

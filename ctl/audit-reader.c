@@ -18,14 +18,14 @@ struct _CtlAuditReader {
 	guint64 read_bytes;
 
 	guint next_file;
-	int fd; /* -1 if none is open */
+	int fd; /* -1 if no file is open */
 	guint64 line;
-	gboolean skips; /* skip the rest of the line */
+	gboolean skips; /* the rest of the line must be skipped */
 	gboolean has_ended;
 	gboolean any_bad;
 	AuditEntry entry;
 
-	/* bytes that were read and not yet taken: begin to end */
+	/* bytes from begin to end were read and are not taken yet */
 	gsize begin;
 	gsize end;
 	char bytes[BUFFER_BYTES];
@@ -41,7 +41,7 @@ static const char *name_of(const char *file)
 	return is_standard_input(file) ? "standard input" : file;
 }
 
-/* Checks the file without opening it, because data in a pipe would be lost. */
+/* Checks the file without opening it, because opening a pipe would lose data. */
 static gboolean check_file(const char *file, guint64 *all_bytes, gboolean *known)
 {
 	gboolean is_input = is_standard_input(file);
@@ -158,8 +158,8 @@ static gboolean read_more(CtlAuditReader *self)
 	return TRUE;
 }
 
-/* Takes the next line, or the beginning of a line that is longer than any entry, whose rest is
- * skipped. Returns %FALSE if the file has no more lines. */
+/* Takes the next line. If it is longer than any entry, takes only its beginning, and skips the
+ * rest. Returns %FALSE if the file has no more lines. */
 static gboolean take_line(CtlAuditReader *self, const char **out_line, gsize *out_length)
 {
 	for (;;) {
@@ -172,7 +172,8 @@ static gboolean take_line(CtlAuditReader *self, const char **out_line, gsize *ou
 			continue;
 		if (newline == NULL && left == 0)
 			return FALSE;
-		/* not the old @begin: read_more() moves the bytes even at the end of the file */
+		/* not the old @begin, because read_more() moves the bytes even at the end of the
+		 * file */
 		*out_line = self->bytes + self->begin;
 		*out_length = newline != NULL ? (gsize)(newline - begin) : left;
 		self->begin += *out_length + (newline != NULL);

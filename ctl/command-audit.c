@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* "audit": shows the entries of audit logs, and the IDs that were issued more than once. For the
- * latter, sort(1) sorts the entries, in bounded memory and with its own temporary files. */
+/* "audit": shows the entries of audit logs, or the IDs that were issued more than once. To find
+ * these IDs, it sorts the entries with sort(1), which uses bounded memory and temporary files. */
 
 #include <signal.h>
 #include <stdio.h>
@@ -18,7 +18,7 @@
 #include "ctl/output.h"
 #include "ctl/screen.h"
 
-/* width of a terminal that has room for tags, and for agents of 31 bytes */
+/* minimum width of a terminal for tags, and for agents of 31 bytes */
 #define LINE_COLUMNS       100
 #define DEFAULT_MEMORY_MIB 64
 #define MAX_MEMORY_MIB     65536
@@ -50,12 +50,12 @@ static const GOptionEntry entries[] = {
 
 /* Rows on standard output */
 
-/* Each row is printed as soon as it is known, so the widths do not depend on later rows. */
+/* Each row is printed as soon as it is known, so column widths do not depend on later rows. */
 typedef struct {
 	const Layout *layout;
 	gboolean json;
-	gboolean with_place; /* file and line are shown */
-	gboolean is_short;   /* the tag is left out */
+	gboolean with_place; /* show the file and the line */
+	gboolean is_short;   /* omit the tag */
 	gboolean has_head;
 	CtlArray array;
 } Rows;
@@ -65,7 +65,7 @@ typedef struct {
 	gint64 tag;
 	const char *agent;
 	gsize agent_length;
-	const char *file; /* with_place only, like the next field */
+	const char *file; /* used only with with_place, as is the next member */
 	guint64 line;
 } Row;
 
@@ -141,15 +141,15 @@ static void end_rows(Rows *self, gboolean failed)
 #define MAX_LINE      (AGENT_AT + 2 * MAX_AGENT + FILE_DIGITS + LINE_DIGITS + 1)
 
 typedef struct {
-	GPid pid;     /* sort's process; 0 if it does not run */
-	FILE *input;  /* NULL: closed, like output */
+	GPid pid;     /* process ID of sort; 0 if it does not run */
+	FILE *input;  /* NULL after it was closed, as is output */
 	FILE *output; /* the sorted lines */
 	FILE *errors;
 } Sorter;
 
-/* Runs in the child: lets the kernel terminate sort if this program is killed. Otherwise sort
- * would mistake the end of its input for the end of the entries. When terminated, sort removes
- * its files. */
+/* Runs in the child. Makes the kernel terminate sort if this program is killed. Otherwise sort
+ * would interpret the end of its input as the end of the entries. When sort is terminated, it
+ * removes its files. */
 static void prepare_sort(G_GNUC_UNUSED gpointer data)
 {
 	signal(SIGPIPE, SIG_DFL);
@@ -191,8 +191,8 @@ static void sorter_clear(Sorter *self)
 	self->pid = 0;
 }
 
-/* Waits until sort has ended, after its input was closed and its output read, or after sort closed
- * one of them. Returns %FALSE with an error set if sort has failed. */
+/* Waits until sort has ended. Its input must have been closed and its output read, or sort must
+ * have closed one of them. Returns %FALSE with an error set if sort has failed. */
 static gboolean wait_sort(Sorter *self, GError **error)
 {
 	char said[512];
@@ -270,7 +270,7 @@ typedef struct {
 	guint64 n_missing;
 	guint64 n_entries;
 	guint64 n_ids;        /* number of different IDs */
-	guint64 n_again;      /* number of entries that equal another one */
+	guint64 n_again;      /* number of entries that are identical to another one */
 	guint64 n_duplicates; /* number of IDs that were issued more than once */
 } Audit;
 
@@ -310,7 +310,7 @@ static gboolean parse_options(Audit *self)
 				  &self->memory_mib);
 }
 
-/* Returns whether the options select the entry. A gap is always selected, because it is unknown
+/* Returns whether the options select the entry. A gap is always selected, because it is not known
  * which IDs are missing. */
 static gboolean is_wanted(const Audit *self, const AuditEntry *entry)
 {
@@ -399,7 +399,7 @@ static gboolean sort_entries(Audit *self, GError **error)
 	return fclose(g_steal_pointer(&self->sorter.input)) == 0 || wait_sort(&self->sorter, error);
 }
 
-/* Prints an issue. @line: a line of sort's output */
+/* Prints an occurrence of a duplicate. @line: a line of sort's output */
 static void print_issue(Audit *self, const char *line)
 {
 	guint64 id, tag, length, file, number;
@@ -431,7 +431,7 @@ static void print_issue(Audit *self, const char *line)
 }
 
 /* Compares a line of sort's output with the previous one. @before: (nullable): the previous line.
- * @is_known: the ID of @before already has several issues */
+ * @is_known: the ID of @before is already known to be a duplicate */
 static void compare_issues(Audit *self, const char *line, const char *before, gboolean *is_known)
 {
 	guint64 length;
@@ -442,7 +442,7 @@ static void compare_issues(Audit *self, const char *line, const char *before, gb
 		return;
 	}
 	read_hex(line + ID_DIGITS + TAG_DIGITS, LENGTH_DIGITS, &length);
-	/* equal tags and agents: one issue that was delivered twice */
+	/* equal tags and agents mean that a single occurrence was delivered twice */
 	if (strncmp(line, before, AGENT_AT + 2 * length) == 0) {
 		self->n_again++;
 		return;
@@ -458,7 +458,7 @@ static void compare_issues(Audit *self, const char *line, const char *before, gb
 
 static gboolean compare_entries(Audit *self, GError **error)
 {
-	char *lines[2] = {NULL, NULL}; /* the current line and the previous one, in turn */
+	char *lines[2] = {NULL, NULL}; /* the current and the previous line, alternating */
 	gsize sizes[2] = {0, 0};
 	gboolean is_known = FALSE;
 	guint64 n_seen = 0;

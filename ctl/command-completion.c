@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * "completion" prints a script that completes command lines in a shell. On each tab the script runs
- * "snowflakectl __complete SHELL PROGRAM LINE", where LINE ends at the cursor. That command prints
- * the words that are possible there, one per line, from the tables from which --help is made. If it
- * prints ":files" or ":directories", the shell lists them itself, because it knows how to quote
- * their names.
+ * "completion" prints a script that completes command lines in a shell. When the user presses Tab,
+ * the script runs "snowflakectl __complete SHELL PROGRAM LINE", where LINE ends at the cursor. That
+ * command prints the words that are possible there, one per line. It uses the same tables as
+ * --help. If it prints ":files" or ":directories", the shell lists them itself, because it knows
+ * how to quote their names.
  */
 
 #include <string.h>
@@ -19,11 +19,12 @@
 
 static const struct {
 	const char *name;
-	const char *script; /* PROGRAM stands for the program's name */
-	char separator;     /* between a candidate and its description; '\0': it has none */
-	/* the shell drops candidates that do not begin with the word at the cursor */
+	const char *script; /* PROGRAM is replaced by the program's name */
+	/* separates a candidate from its description; '\0' if there is no description */
+	char separator;
+	/* the shell discards candidates that do not begin with the word at the cursor */
 	gboolean has_filter;
-	/* a candidate must be a whole word: "--name=value", not only the value */
+	/* a candidate must be a complete word: "--name=value", not only the value */
 	gboolean takes_words;
 } SHELLS[] = {
 	{"bash",
@@ -73,12 +74,12 @@ static const struct {
 };
 
 typedef struct {
-	const char *name; /* without dashes, like short_name */
+	const char *name; /* without dashes, as is short_name */
 	char short_name;  /* '\0': none */
 	const char *help;
 	const char *argument;   /* name of the value in --help; NULL if it takes no value */
-	const OptionSpec *spec; /* an option of snowflaked; otherwise NULL */
-	gboolean is_repeated;   /* can be given several times */
+	const OptionSpec *spec; /* for an option of snowflaked; otherwise NULL */
+	gboolean is_repeated;   /* the option can be given several times */
 } Option;
 
 /* A command line up to the cursor. */
@@ -86,13 +87,13 @@ typedef struct {
 	const CtlCommand *const *commands; /* NULL for snowflaked, which has no commands */
 	guint shell;                       /* index in SHELLS */
 	GPtrArray *words; /* (element-type utf8): unquoted; the last one ends at the cursor */
-	GArray *options;  /* (element-type Option): options that can be given at the cursor */
+	GArray *options;  /* (element-type Option): options that are possible at the cursor */
 	const char *current;
 	const char *prefix; /* "--name=" before a value at the cursor; otherwise "" */
 } Line;
 
 /* Returns: (transfer full): the words of @line, without their quotes. The last one is the part
- * before the cursor: "" after a blank. */
+ * before the cursor: "" after a space. */
 static GPtrArray *split_line(const char *line)
 {
 	GPtrArray *words = g_ptr_array_new_with_free_func(g_free);
@@ -202,7 +203,7 @@ static void print_commands(const Line *self)
 		print_candidate(self, self->commands[i]->name, self->commands[i]->summary);
 }
 
-/* Prints options that are not on the line yet. */
+/* Prints the options that are not on the line yet. */
 static void print_options(const Line *self)
 {
 	for (guint i = 0; i < self->options->len; i++) {
@@ -261,8 +262,7 @@ static void print_values(const Line *self, const Option *option)
 }
 
 /* @usage: the command's arguments in --help: "check FILE", "init|quarantine", "[COMMAND]",
- * "[ID...]"
- * @place: index of the argument */
+ * "[ID...]". @place: index of the argument */
 static void print_arguments(const Line *self, const char *usage, guint place)
 {
 	g_auto(GStrv) places = g_strsplit(usage, " ", -1);
@@ -287,7 +287,7 @@ static void print_arguments(const Line *self, const char *usage, guint place)
 	}
 }
 
-/* @common: the options of all commands; NULL to complete for snowflaked */
+/* @common: the options that all commands accept; NULL to complete for snowflaked */
 static void print_candidates(Line *self, const GOptionEntry *common)
 {
 	g_autoptr(GArray) all = g_array_new(FALSE, FALSE, sizeof(Option));
@@ -296,7 +296,7 @@ static void print_candidates(Line *self, const GOptionEntry *common)
 	guint n_arguments = 0;
 	const char *option = NULL; /* option whose value is at the cursor */
 
-	/* recognise options of any command, as take_command() of snowflakectl.c does */
+	/* recognise options of any command, as take_command() in snowflakectl.c does */
 	add_entries(all, common, TRUE);
 	for (gsize i = 0; self->commands != NULL && self->commands[i] != NULL; i++)
 		add_entries(all, self->commands[i]->entries, TRUE);

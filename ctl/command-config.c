@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /* "config check": checks whether snowflaked would start with a config file and the files that it
- * names, and prints the options that it sets. */
+ * names, and prints the options that the config file sets. */
 
 #include <string.h>
 
@@ -11,7 +11,8 @@
 #include "ctl/output.h"
 #include "options/options-table.h"
 
-/* Returns: (nullable): parses as snowflaked does if it is started with that file alone */
+/* Parses the file as snowflaked does if it is started with only that file. Returns: (nullable): the
+ * options */
 static Options *read_options(const char *file, GError **error)
 {
 	g_autofree char *config = g_strconcat("--config=", file, NULL);
@@ -20,7 +21,8 @@ static Options *read_options(const char *file, GError **error)
 	return options_new_from_args(file != NULL ? 2 : 1, arguments, error);
 }
 
-/* Reads the files of the options, as the server does when it starts. %FALSE with an error set. */
+/* Reads the files that the options name, as the server does when it starts. Returns %FALSE with an
+ * error set. */
 static gboolean check_files(Options *options, GError **error)
 {
 	const TlsNames names = options_tls_names(options);

@@ -22,7 +22,7 @@
 
 #define LINE_COLUMNS        106
 #define MAX_UNFLUSHED_LINES 1000
-/* longest line of standard input; IDs are shorter than a tenth of it */
+/* maximum length of a line of standard input; no ID is longer than a tenth of it */
 #define MAX_LINE_BYTES      1000
 #define RANDOM_TEXT_SIZE    21 /* text of a ULID's 80 random bits */
 
@@ -47,10 +47,10 @@ typedef struct {
 	Uuid bits;
 	gint64 time_ms;  /* since the Unix epoch */
 	gboolean has_id; /* a UUID whose time is in LAYOUT_TWITTER */
-	gint64 id;       /* its ID, if the UUID is of the reserved kind (uuid.h) */
+	gint64 id;       /* its ID, for a UUID of the reserved kind (uuid.h) */
 } Wide;
 
-/* @out_wide: (out): untouched on failure. Refuses UUIDs of versions other than 7 */
+/* Rejects UUIDs of versions other than 7. @out_wide: (out): untouched on failure */
 static gboolean wide_parse(WideKind kind, const char *text, Wide *out_wide, GError **error)
 {
 	g_autoptr(GError) without_id = NULL;
@@ -75,8 +75,8 @@ static gboolean wide_parse(WideKind kind, const char *text, Wide *out_wide, GErr
 	return TRUE;
 }
 
-/* Returns: (transfer full) (nullable): the time as RFC 3339, which cannot express all times of 48
- *   bits. */
+/* Returns: (transfer full) (nullable): the time in RFC 3339 form; %NULL if that form cannot express
+ * it, as is the case for some 48-bit times. */
 static char *wide_time(gint64 time_ms)
 {
 	return time_ms <= CTL_FORMAT_MAX_TIME_MS ? text_time_ms(time_ms) : NULL;
@@ -157,17 +157,17 @@ static JsonObject *wide_to_json(const Wide *self)
 
 /* decode */
 
-/* The heading printed last. Each kind of line has its own. */
+/* The heading that was printed last. Each kind of line has its own heading. */
 typedef enum { HEAD_NONE, HEAD_ID, HEAD_ULID, HEAD_UUID } Head;
 
 typedef struct {
 	Layout layout;
 	gboolean has_form;
-	IdTextForm form; /* used if has_form; otherwise recognised for each ID */
+	IdTextForm form; /* used if has_form; otherwise the form of each ID is detected */
 	gboolean json;
-	gboolean is_short; /* lines omit the local time */
+	gboolean is_short; /* omit the local time from lines */
 	CtlArray array;
-	Head head; /* heading of the last line */
+	Head head; /* heading that belongs to the last line */
 	gboolean any_bad;
 } Decoder;
 
@@ -261,8 +261,8 @@ static void decode_text(Decoder *self, const char *text)
 	}
 }
 
-/* Reads a line. Returns %FALSE at the end of the input. A line longer than any ID is cut, and gets
- * a final ? so that it is invalid. */
+/* Reads a line. Returns %FALSE at the end of the input. If a line is longer than any ID, truncates
+ * it and appends a question mark, so that it is invalid. */
 static gboolean read_line(char line[MAX_LINE_BYTES + 1])
 {
 	static guint n_unflushed; /* number of unflushed lines */
@@ -270,8 +270,8 @@ static gboolean read_line(char line[MAX_LINE_BYTES + 1])
 	gsize length = 0;
 	int byte;
 
-	/* flush before a read that can block, so that the output is visible and Ctrl-C takes effect
-	 */
+	/* flush before a read that can block, so that the output is visible and Ctrl-C takes
+	 * effect */
 	if (++n_unflushed >= MAX_UNFLUSHED_LINES || poll(&input, 1, 0) == 0) {
 		ctl_output_flush();
 		n_unflushed = 0;
@@ -279,7 +279,7 @@ static gboolean read_line(char line[MAX_LINE_BYTES + 1])
 	while ((byte = getc_unlocked(stdin)) != EOF && byte != '\n') {
 		if (length == 0 && g_ascii_isspace(byte))
 			continue;
-		/* replace a NUL, which would end the text */
+		/* replace NULs, because they would end the text */
 		if (length < MAX_LINE_BYTES)
 			line[length++] = byte != '\0' ? (char)byte : '?';
 		else if (!g_ascii_isspace(byte))

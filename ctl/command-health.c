@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* "health": asks the admin port of a server for its health. Unlike the calls of other commands,
- * this needs no certificate and no entry in --allow. */
+/* "health": requests the health of a server from its admin port. Unlike the calls of other
+ * commands, this needs no certificate and no entry in --allow. */
 
 #include <gio/gio.h>
 #include <string.h>
@@ -13,7 +13,7 @@
 /* The environment variable that replaces the argument. */
 #define ADMIN_VARIABLE  "SNOWFLAKE_ADMIN"
 #define DEFAULT_ADDRESS "127.0.0.1:" G_STRINGIFY(ADDRESS_ADMIN_PORT)
-/* much longer than a reply */
+/* maximum length, much longer than any reply */
 #define MAX_REPLY_BYTES (64 * 1024)
 #define STATUS_OK       200
 
@@ -25,8 +25,8 @@ static const GOptionEntry entries[] = {
 	G_OPTION_ENTRY_NULL,
 };
 
-/* Returns: (transfer full) (nullable): the reply to a GET of @path, or as much of it as arrived in
- * time; %NULL with an error set if nothing arrived. */
+/* Returns: (transfer full) (nullable): the reply to a GET of @path, or the part of it that arrived
+ * in time; %NULL with an error set if nothing arrived. */
 static char *get_reply(const Address *address, const char *path, guint timeout_ms, GError **error)
 {
 	g_autofree char *request = g_strdup_printf(
@@ -62,7 +62,7 @@ static guint parse_status(const char *reply)
 	return space != NULL ? (guint)g_ascii_strtoull(space + 1, NULL, 10) : 0;
 }
 
-/* Returns: (transfer full): the first line of the body, safe to print. */
+/* Returns: (transfer full): the first line of the body, made safe to print. */
 static char *parse_reason(const char *reply)
 {
 	const char *head_end = strstr(reply, "\r\n\r\n");

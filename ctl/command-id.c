@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* The commands that request IDs, ULIDs or UUIDs from servers and print them. */
+/* Commands that request IDs, ULIDs or UUIDs from servers, and print them. */
 
 #include "core/ulid.h"
 #include "ctl/command.h"
@@ -55,7 +55,7 @@ static gboolean print_all(SnowflakeClient *client, Kind kind, CtlArray *array, G
 			g_snprintf(quoted, sizeof(quoted), "\"%s\"", text);
 			ctl_array_add(array, quoted);
 		}
-		/* flush, because the next batch may take long */
+		/* flush, because the next batch can take long */
 		ctl_output_flush();
 		left -= count;
 	}

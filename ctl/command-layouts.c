@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* "layouts" lists the layouts. "range" shows the IDs of a span of time in a layout. */
+/* "layouts" lists the layouts. "range" shows the IDs of a time span in a layout. */
 
 #include "core/layout.h"
 #include "core/text.h"
@@ -21,7 +21,7 @@ static gint64 count_of(guint bits)
 	return G_GINT64_CONSTANT(1) << bits;
 }
 
-/* Appends a blank, and a letter for each bit. Appends nothing if there are no bits. */
+/* Appends a space, and a letter for each bit. Appends nothing if there are no bits. */
 static void draw_field(GString *drawing, char letter, guint bits)
 {
 	g_autofree char *letters = g_strnfill(bits, letter);

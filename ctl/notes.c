@@ -4,7 +4,7 @@
 #include "ctl/format.h"
 #include "ctl/output.h"
 
-#define MAX_STRANGE 32 /* maximum number of znodes named */
+#define MAX_STRANGE 32 /* maximum number of znodes that are named */
 
 typedef struct {
 	char *topic;

@@ -20,7 +20,7 @@ GPtrArray *ctl_options_addresses(const CtlOptions *self)
 		g_autoptr(GError) error = NULL;
 		Address *address;
 
-		/* ignore empty entries in the variable */
+		/* ignore empty elements of the variable */
 		if (self->servers == NULL && g_strstrip(texts[i])[0] == '\0')
 			continue;
 		address = address_parse_server(texts[i], &error);
@@ -84,7 +84,7 @@ SnowflakeClient *ctl_options_client_new(const CtlOptions *self, const Address *c
 	client = snowflake_client_new(texts, NULL);
 	snowflake_client_set_timeout_ms(client, self->timeout_ms);
 	snowflake_client_set_retry(client, FALSE);
-	/* this rereads the files; if they are no longer valid, no server is trusted */
+	/* this rereads the files; if they have become invalid, no server is trusted */
 	if (has_tls(self) && !snowflake_client_set_tls(client, &tls, &error))
 		ctl_output_complain("%s", error->message);
 	return client;

@@ -31,7 +31,8 @@ static struct {
 
 /* Interruption */
 
-/* States of interrupt_state. A positive value is the number of a signal that waits for FREE. */
+/* States of interrupt_state. A positive value is the number of a signal that is pending until
+ * FREE. */
 enum { FREE = 0, HELD = -1, ENDING = -2 };
 
 static atomic_int interrupt_state = FREE;
@@ -76,7 +77,7 @@ static void on_signal(int number)
 			return;
 		}
 	}
-	/* a second signal: the first one still waits */
+	/* this is the second signal, and the first one is still pending */
 	ctl_output_end_by_signal(number, FALSE);
 }
 
@@ -136,7 +137,7 @@ static char *failure_to_json(const char *message, const char *kind, gint64 retry
 void ctl_output_begin(gboolean json)
 {
 	static const int NUMBERS[] = {SIGINT, SIGTERM};
-	/* a second signal has its default action, even during the handler */
+	/* a second signal has its default action, even while the handler runs */
 	struct sigaction action = {
 		.sa_handler = on_signal,
 		.sa_flags = SA_RESTART | SA_RESETHAND | SA_NODEFER,

@@ -17,7 +17,7 @@
 
 #define MAX_TIMEOUT_MS 3600000
 
-/* run by the parser of options, see run_help() */
+/* called by the parser of options, see run_help() */
 static const CtlCommand help_command = {
 	.name = "help",
 	.arguments = "[COMMAND]",
@@ -162,7 +162,8 @@ static void complain_of_command(const char *name)
 		ctl_output_complain("unknown command \"%s\"; see snowflakectl --help", shown);
 }
 
-/* Reports the first option that the parser has left in @argv. Returns %FALSE if there is one. */
+/* Reports the first option that the parser did not accept and left in @argv. Returns %FALSE if
+ * there is one. */
 static gboolean check_unknown_options(char **argv, const CtlCommand *command)
 {
 	while (*argv != NULL &&
@@ -234,7 +235,7 @@ static void print_help(const CtlCommand *command)
 	g_autofree char *help = g_option_context_get_help(context, TRUE, NULL);
 	g_auto(GStrv) lines = g_strsplit(help, "\n", -1);
 
-	/* the text ends with a newline; GLib does not wrap it */
+	/* the text ends with a newline, and GLib must not wrap it */
 	for (gsize i = 0; lines[i + 1] != NULL; i++) {
 		const char *line = lines[i];
 		const char *end = g_str_has_prefix(line, "  -") ? strstr(line + 3, "  ") : NULL;
@@ -248,10 +249,9 @@ static void print_help(const CtlCommand *command)
 	ctl_output_print("%s", wrapped->str);
 }
 
-/* "help COMMAND", or COMMAND --help.
- * @command: (nullable): the command to explain; %NULL for the program
- * @arguments: (nullable): further arguments after "help COMMAND", which can be an argument of the
- * command: "init|quarantine" */
+/* Runs "help COMMAND" or COMMAND --help. @command: (nullable): the command to explain; %NULL for
+ * the program. @arguments: (nullable): further arguments after "help COMMAND", such as "init" or
+ * "quarantine" */
 static CtlStatus run_help(const CtlCommand *command, char *const *arguments)
 {
 	const char *usage = command != NULL && command->arguments != NULL ? command->arguments : "";
@@ -293,8 +293,8 @@ static CtlStatus run_command(const CtlCommand *command, const CtlOptions *option
 	return command->run(options, arguments != NULL ? (const char *const *)arguments : none);
 }
 
-/* Sets what @argv has of the options of @command, or of all commands. %FALSE, with the message
- * printed, because this is incorrect usage. */
+/* Parses @argv, and sets the options of @command, or of all commands. Returns %FALSE, after
+ * printing a message, if the usage is incorrect. */
 static gboolean parse_options(int argc, char **argv, const CtlCommand *command)
 {
 	g_autoptr(GOptionContext) context = g_option_context_new(NULL);
@@ -302,7 +302,7 @@ static gboolean parse_options(int argc, char **argv, const CtlCommand *command)
 	g_autoptr(GError) error = NULL;
 
 	g_option_context_set_help_enabled(context, FALSE);
-	/* unknown options stay in argv, so that we can print our own message */
+	/* unknown options stay in argv, so that our own message reports them */
 	g_option_context_set_ignore_unknown_options(context, TRUE);
 	for (guint i = 0; i < tables->len; i++)
 		g_option_context_add_main_entries(context, tables->pdata[i], NULL);
@@ -370,11 +370,11 @@ int main(int argc, char **argv)
 		fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
 	while (fd >= 0 && fd <= STDERR_FILENO);
 	close(fd);
-	/* before parsing, because the rest of the line may be invalid */
+	/* done before parsing, because the rest of the line may be invalid */
 	for (int i = 1; argv[i] != NULL && strcmp(argv[i], "--") != 0; i++)
 		wants_json |= strcmp(argv[i], "--json") == 0;
 	setlocale(LC_ALL, "");
-	/* without a reader, write() then returns EPIPE */
+	/* if there is no reader, write() then returns EPIPE */
 	signal(SIGPIPE, SIG_IGN);
 	g_set_prgname("snowflakectl");
 	ctl_probe_raise_limit();

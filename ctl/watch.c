@@ -59,8 +59,8 @@ static gboolean is_terminal_set(void)
 	return set;
 }
 
-/* The caller holds the lock. Reads the settings again, because another job may have changed them
- * while this program was stopped. */
+/* Sets the terminal to report keys. Reads its settings again, because another job may have changed
+ * them while this program was stopped. The caller holds the lock. */
 static void set_for_keys(void)
 {
 	struct termios with_keys;
@@ -92,7 +92,7 @@ static gboolean set_terminal(void)
 	return set;
 }
 
-/* @for_good: do not set the terminal again */
+/* Restores the terminal. @for_good: never set it again */
 static void restore_terminal(gboolean for_good)
 {
 	pthread_mutex_lock(&terminal.lock);
@@ -121,7 +121,7 @@ static G_NORETURN void end_now(gboolean is_whole)
 	ctl_output_end_by_signal(number, is_whole);
 }
 
-/* Ends the program as soon as the current list is printed; the second time, at once. */
+/* Ends the program as soon as the current list is printed; if called a second time, immediately. */
 static void end_soon(int number)
 {
 	atomic_store(&ending_signal, number);
@@ -139,7 +139,7 @@ static void on_signal(int number)
 
 	switch (number) {
 	case SIGTSTP:
-		/* stop by the default action, which has no effect in an orphaned process group;
+		/* stop with the default action, which has no effect in an orphaned process group;
 		 * raise() returns when the program continues */
 		restore_terminal(FALSE);
 		sigemptyset(&set);
@@ -161,7 +161,7 @@ static void on_signal(int number)
 	}
 }
 
-/* Reads keys. Returns %FALSE at the end of standard input. */
+/* Reads and handles keys. Returns %FALSE at the end of standard input. */
 static gboolean read_keys(void)
 {
 	char keys[64];
@@ -178,7 +178,7 @@ static gboolean read_keys(void)
 	return length > 0;
 }
 
-/* Returns whether another job has the terminal. This is polled, because a shell sends no signal
+/* Returns whether another job owns the terminal. Must be polled, because a shell sends no signal
  * when it returns the terminal to a running job. */
 static gboolean waits_for_terminal(void)
 {
@@ -199,7 +199,7 @@ static void *listen_for_keys(void *data)
 	for (;;) {
 		struct signalfd_siginfo info;
 
-		/* while another job has the terminal, the input is for that job */
+		/* while another job owns the terminal, the input is for that job */
 		sources[1].fd = is_terminal_set() ? STDIN_FILENO : -1;
 		if (poll(sources, G_N_ELEMENTS(sources),
 			 waits_for_terminal() ? LOOK_AGAIN_MS : -1) < 0)
@@ -257,7 +257,7 @@ void ctl_watch_begin(void (*call)(gpointer data), void (*on_key)(char key, gpoin
 		if (sigaction(SIGNALS[i], NULL, &action) == 0 && action.sa_handler != SIG_IGN)
 			sigaddset(&set, SIGNALS[i]);
 	}
-	/* SIGTTOU would stop a background job that restores the terminal */
+	/* otherwise SIGTTOU would stop a background job that restores the terminal */
 	sigaddset(&set, SIGTTOU);
 	pthread_sigmask(SIG_BLOCK, &set, NULL);
 	sigdelset(&set, SIGTTOU);
@@ -294,7 +294,7 @@ void ctl_watch_end_print(void)
 {
 	ctl_output_flush();
 	pthread_mutex_unlock(&printing);
-	/* another thread that prints now does the same */
+	/* another thread that is printing now ends the program in the same way */
 	if (atomic_load(&is_ending) && pthread_mutex_trylock(&printing) == 0)
 		end_now(TRUE);
 }

@@ -12,7 +12,7 @@ static const struct {
 	{"p99.9", "p99_9", 0.999}, {"p99.99", "p99_99", 0.9999}, {"max", "max", 1},
 };
 
-/* The names of each LoadError in the text and in JSON. */
+/* The names of each LoadError in text and in JSON. */
 static const struct {
 	const char *label;
 	const char *key;
@@ -49,7 +49,7 @@ static guint64 ids_per_call(const LoadOptions *options)
 	return load_wire_is_batch(options->form.call) ? options->form.count : 1;
 }
 
-/* Returns: (transfer full): separated by commas. */
+/* Returns: (transfer full): the names, separated by commas. */
 static char *server_names(const LoadOptions *options)
 {
 	GString *names = g_string_new(NULL);
@@ -67,8 +67,8 @@ gboolean load_report_is_interrupted(const LoadReport *self)
 	return self->tally->stopped_ns > 0;
 }
 
-/* Returns how long an outage must be to be counted: longer than 100 ms, and than three times the
- * fastest call */
+/* Returns the length above which an outage counts: 100 ms, or three times the fastest call if that
+ * is longer */
 static gint64 least_outage_ns(const LoadReport *self)
 {
 	guint64 fastest_ns = load_histogram_quantile(&self->tally->latency_ns, 0);
@@ -81,7 +81,7 @@ static gboolean kept_up(const LoadReport *self)
 {
 	const LoadTally *tally = self->tally;
 
-	/* one call may be in flight at the end */
+	/* allow for one call that is in flight at the end */
 	return tally->in_time + tally->due / 100 + 1 >= tally->due;
 }
 

@@ -15,12 +15,12 @@ const char *const load_wire_call_names[] = {"get_id", "get_ids", "get_id_runs", 
 #define RUN_BYTES   19
 #define SEQID_BYTES 4
 
-/* Limits for replies. No reply nests deeper, and a list can have as many items as its bytes allow.
- */
+/* Limits for replies. No reply is nested more deeply, and only its length limits the number of
+ * items in a list. */
 #define MAX_DEPTH  2
 #define MAX_VALUES G_MAXUINT
 
-/* Sequence numbers have 31 bits with the highest one set, so they are positive and never 0. */
+/* Sequence numbers have 31 bits and the highest one is set, so they are positive and never 0. */
 #define SEQID_BASE (1u << 30)
 #define SEQID_MASK (SEQID_BASE - 1)
 

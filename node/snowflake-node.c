@@ -21,8 +21,8 @@ struct _SnowflakeNode {
 	ForkMark *mark; /* NULL if not created yet */
 	Options *options;
 	Issuer issuer;
-	/* The keeper's events. A thread reads n_events, finds no lease, and waits until n_events
-	 * has changed, so it misses no event. */
+	/* The keeper's events. A thread reads n_events, finds no lease, and then waits until
+	 * n_events has changed, so it misses no event. */
 	_Atomic guint64 n_events;
 	pthread_mutex_t mutex;
 	pthread_cond_t changed; /* signals a change of n_events */
@@ -30,7 +30,7 @@ struct _SnowflakeNode {
 
 G_DEFINE_QUARK(snowflake_node_error_quark, snowflake_node_error)
 
-/* Sets @error to the message of @from, with a code that callers know. Frees @from, and returns
+/* Sets @error to the message of @from, with a code from the public header. Frees @from, and returns
  * %FALSE. */
 static gboolean propagate_failure(GError **error, SnowflakeNodeError code, GError *from)
 {
@@ -90,7 +90,8 @@ static const ForkGuardLocks locks = {hold_locks, release_locks, release_locks_in
 
 /* Start */
 
-/* Disables cancellation: a thread that is cancelled while it waits would never unlock its lock.
+/* Disables cancellation, because a thread that is cancelled while it waits would never unlock its
+ * lock.
  * Returns: the state to restore with pthread_setcancelstate() */
 static int begin_uncancelled(void)
 {
@@ -126,8 +127,8 @@ static gboolean await_lease(SnowflakeNode *self, guint timeout_ms, GError **erro
 	}
 }
 
-/* Returns: (transfer full) (nullable): the program's name in records: @given if it is valid, or
- * else the name of the program's file, with a hyphen for each invalid character */
+/* Returns: (transfer full) (nullable): the program's name for records: @given if it is valid, or
+ * else the name of the program's file, with a hyphen in place of each invalid character */
 static char *program_name(const char *given, GError **error)
 {
 	const char *file = program_invocation_short_name;
@@ -245,8 +246,8 @@ static gboolean refuse_forked(GError **error)
 
 /* A draw that was refused. */
 typedef struct {
-	gint64 until_us; /* monotonic time of the end of max-wait */
-	guint64 n_seen;  /* n_events before the draw */
+	gint64 until_us; /* end of max-wait; monotonic */
+	guint64 n_seen;  /* value of n_events before the draw */
 	DrawStatus status;
 	DrawRefusal refusal;
 } RefusedDraw;
@@ -255,7 +256,7 @@ typedef struct {
 static gboolean wait_for_ids(SnowflakeNode *self, const RefusedDraw *draw, GError **error)
 {
 	gint64 now_us = g_get_monotonic_time();
-	/* how long until a retry can succeed; 0: until the next event */
+	/* how long until a retry can succeed; 0 to wait for the next event */
 	gint64 wait_us = draw->refusal.wait_ns > 0
 				 ? draw->refusal.wait_ns / 1000 + 1
 				 : keeper_demand(self->issuer.keeper) * G_TIME_SPAN_MILLISECOND;
@@ -363,7 +364,7 @@ gboolean snowflake_node_next_run(SnowflakeNode *self, guint most, gint64 *out_fi
 	if (!await_run(self, most, &run, error))
 		return FALSE;
 	*out_first = id_run_get(&run, 0);
-	/* drop IDs of the next tick, which are rare: another thread has drawn or the clock has
+	/* drop IDs of the next tick. This is rare: another thread has drawn, or the clock has
 	 * advanced since */
 	next_tick_cursor = cursor_first(layout, cursor_tick(layout, run.first_cursor) + 1);
 	*out_count = (guint)MIN(run.count, next_tick_cursor - run.first_cursor);

@@ -270,7 +270,7 @@ const guint OPTIONS_TABLE_LENGTH = G_N_ELEMENTS(OPTIONS_TABLE);
 
 #define HELP_INDENT "                          "
 
-/* Columns for the usage after the dashes. A longer usage gets its own line. */
+/* Maximum width of the usage after the dashes. A longer usage gets its own line. */
 #define USAGE_COLUMNS ((int)strlen(HELP_INDENT) - 4)
 
 gboolean options_table_is_list(const OptionSpec *spec)

@@ -12,13 +12,13 @@
 
 /*
  * Each source of values (the table's defaults, the file, the command line) is first read into a
- * "given", a GHashTable that maps an option's name to a GPtrArray of the texts given for it. Its
+ * table of given values, a GHashTable that maps an option's name to a GPtrArray of its texts. The
  * values then replace those of earlier sources. So the same checks apply to every source.
  */
 
 #define FILE_GROUP "snowflaked"
 
-/* Much larger than a file with every option and its comment. */
+/* Maximum size of a file; much larger than a file with every option and its comment. */
 #define FILE_MAX_BYTES (1024 * 1024)
 
 static GHashTable *given_new(void)
@@ -38,7 +38,7 @@ static void given_add(GHashTable *given, const char *name, const char *text)
 	g_ptr_array_add(texts, g_strdup(text));
 }
 
-/* Fields of types that are not pointers */
+/* Fields whose types are not pointers */
 
 static gboolean set_number(const OptionSpec *spec, const char *text, gpointer field, GError **error)
 {
@@ -67,7 +67,7 @@ static char *number_text(const OptionSpec *spec, gconstpointer field)
 	for (const OptionWord *one = spec->words; one != NULL && one->word != NULL; one++)
 		if (one->value == value)
 			return g_strdup(one->word);
-	/* a number below the range was not given */
+	/* a value below the range means that the number was not given */
 	return value >= spec->min ? g_strdup_printf("%" G_GINT64_FORMAT, value) : NULL;
 }
 
@@ -134,7 +134,7 @@ static char *layout_text(const OptionSpec *spec G_GNUC_UNUSED, gconstpointer fie
 
 /* Fields that are pointers, and the elements of lists */
 
-/* Returns: (transfer full). @what: "path" or "name" */
+/* Checks a path or a name, and copies it. Returns: (transfer full). @what: "path" or "name" */
 static char *parse_text(const char *text, const char *what, GError **error)
 {
 	if (*text == '\0')
@@ -211,7 +211,8 @@ typedef const char *(*TextFunc)(gconstpointer value);
 	.parse = (ParseFunc)(parse_), .text_of = (TextFunc)(text_), .free = (GDestroyNotify)(free_)
 
 /* How the fields of each type are set, written and freed. If set() and text() are NULL, the field
- * is a pointer, or an array of pointers, whose text has @between between the elements. */
+ * is a pointer, or an array of pointers. In the text of an array, @between separates the
+ * elements. */
 static const struct {
 	gboolean (*set)(const OptionSpec *spec, const char *text, gpointer field, GError **error);
 	char *(*text)(const OptionSpec *spec, gconstpointer field);
@@ -240,8 +241,8 @@ static const struct {
 	[OPTION_HOSTS] = {POINTER(parse_host, own_text, g_free), .between = ";"},
 };
 
-/* Returns: (nullable): the value of a pointer field. memcpy() reads it, because the field has
- * another pointer type. */
+/* Returns: (nullable): the value of a pointer field. Uses memcpy(), because the field has a
+ * different pointer type. */
 static gpointer load_pointer(const Options *self, const OptionSpec *spec)
 {
 	gpointer value;
@@ -288,7 +289,7 @@ static gboolean set_list(Options *self, const OptionSpec *spec, char *const *tex
 static gboolean set_field(Options *self, const OptionSpec *spec, const GPtrArray *texts,
 			  GError **error)
 {
-	const char *text = texts->pdata[texts->len - 1]; /* the last one given */
+	const char *text = texts->pdata[texts->len - 1]; /* the last value that was given */
 	gpointer value;
 
 	if (TYPES[spec->type].set != NULL)
@@ -389,7 +390,7 @@ static const OptionSpec *find_spec(const char *name)
 
 typedef enum { OPTION_USER_ARGS, OPTION_USER_FILE, OPTION_USER_EMBEDDED } OptionUser;
 
-/* Returns: (nullable): the option that the user probably meant. */
+/* Returns: (nullable): the option that the user probably meant to type. */
 static const char *suggest_name(const char *typed, OptionUser user)
 {
 	g_autofree const char **names = g_new0(const char *, OPTIONS_TABLE_LENGTH + 1);
@@ -419,7 +420,7 @@ static gboolean read_args(char **argv, GHashTable *given, GError **error)
 			.long_name = OPTIONS_TABLE[i].name,
 			.arg = G_OPTION_ARG_CALLBACK,
 			.arg_data = (gpointer)take_arg,
-			/* GLib does not convert a "file name" from the locale */
+			/* GLib does not convert options of type "filename" from the locale */
 			.flags = G_OPTION_FLAG_FILENAME |
 				 (OPTIONS_TABLE[i].type == OPTION_FLAG ? G_OPTION_FLAG_OPTIONAL_ARG
 								       : 0),
@@ -427,7 +428,7 @@ static gboolean read_args(char **argv, GHashTable *given, GError **error)
 	g_option_group_add_entries(group, entries);
 	g_option_context_set_main_group(context, group);
 	g_option_context_set_help_enabled(context, FALSE);
-	/* unknown options are refused below, with a suggestion */
+	/* unknown options are rejected below, with a suggestion */
 	g_option_context_set_ignore_unknown_options(context, TRUE);
 	if (!g_option_context_parse_strv(context, &args, &missing))
 		return text_set_bad_value(error, "%s; see --help", missing->message);
@@ -465,7 +466,7 @@ static gboolean read_key(GKeyFile *file, const char *key, GHashTable *given, GEr
 	}
 	if (g_hash_table_contains(given, key))
 		return text_set_bad_value(error, "%s is given twice; remove one", key);
-	/* the file knows no escapes, like the command line */
+	/* like the command line, the file supports no escapes */
 	text = g_key_file_get_value(file, FILE_GROUP, key, error);
 	if (text == NULL)
 		return FALSE;
@@ -479,8 +480,7 @@ static gboolean read_key(GKeyFile *file, const char *key, GHashTable *given, GEr
 		given_add(given, key, g_strstrip(text));
 		return TRUE;
 	}
-	/* an empty value counts as one empty text, which is an error, instead of as an empty list
-	 */
+	/* an empty value counts as one empty text, which is an error, and not as an empty list */
 	texts = g_strsplit(*text != '\0' ? text : " ", ";", -1);
 	for (char **one = texts; *one != NULL; one++)
 		given_add(given, key, g_strstrip(*one));
@@ -498,7 +498,7 @@ static gboolean read_text(const char *text, gsize length, GHashTable *given, GEr
 		return text_set_bad_value(error, "not a text file");
 	/* keep translations, because otherwise a key such as threads[de] would be ignored */
 	if (!g_key_file_load_from_data(file, text, length, G_KEY_FILE_KEEP_TRANSLATIONS, &fault)) {
-		/* the message quotes the file's bytes */
+		/* the message must quote the bytes of the file */
 		g_autofree char *message = g_utf8_make_valid(fault->message, -1);
 
 		for (char *at = message; *at != '\0'; at = g_utf8_next_char(at))
@@ -515,7 +515,7 @@ static gboolean read_text(const char *text, gsize length, GHashTable *given, GEr
 				error, "unknown group [%s]; the only group is [" FILE_GROUP "]",
 				escaped);
 	}
-	/* lists a key twice if it is given twice; NULL if the group is missing */
+	/* contains a key twice if it is given twice; NULL if there is no such group */
 	keys = g_key_file_get_keys(file, FILE_GROUP, NULL, NULL);
 	for (char **key = keys; key != NULL && *key != NULL; key++)
 		if (!read_key(file, *key, given, error))
@@ -533,7 +533,7 @@ static gboolean set_from_file(Options *self, const char *path, GError **error)
 	gboolean is_there = stat(path, &st) == 0;
 	gboolean is_read = FALSE;
 
-	/* a FIFO would block a server that rereads the file; if stat() fails, reading fails, too */
+	/* a FIFO would block a server that rereads the file; if stat() fails, reading fails too */
 	if (is_there && !S_ISREG(st.st_mode))
 		g_set_error(error, G_FILE_ERROR, G_FILE_ERROR_INVAL, "%s is not a regular file",
 			    escaped);
@@ -558,7 +558,7 @@ static gboolean set_from_file(Options *self, const char *path, GError **error)
 
 #define DEFAULT_SOCKET_MODE 0666
 
-/* Refuses options that would have no effect. */
+/* Rejects options that would have no effect. */
 static gboolean check_useful(const Options *self, GError **error)
 {
 	const char *passed = g_getenv("LISTEN_FDNAMES");
@@ -587,7 +587,7 @@ static gboolean check_useful(const Options *self, GError **error)
 						  "%s: has no effect without zookeeper; remove it",
 						  spec->name);
 	}
-	/* a passed socket with this name can replace admin-listen, see sd_listen_fds(3) */
+	/* a passed socket of this name can replace admin-listen, see sd_listen_fds(3) */
 	if (passed != NULL)
 		names = g_strsplit(passed, ":", -1);
 	if (self->admin_hosts->len > 0 && self->admin_listen == NULL &&
@@ -597,7 +597,7 @@ static gboolean check_useful(const Options *self, GError **error)
 	return TRUE;
 }
 
-/* Refuses options for the files of local sockets if there is no local socket. */
+/* Rejects options for the files of local sockets if there is no local socket. */
 static gboolean check_sockets(const Options *self, GError **error)
 {
 	gboolean is_given = self->socket_group != NULL || self->socket_mode != DEFAULT_SOCKET_MODE;
@@ -664,7 +664,7 @@ static gboolean check_options(const Options *self, GError **error)
 						 "NAME requires tls-client-ca, because without it "
 						 "clients present no certificate");
 
-	/* the files are checked when they are read */
+	/* the files themselves are checked when they are read */
 	if (self->zookeeper != NULL && self->zookeeper->is_tls &&
 	    !(has_ca && self->tls_certificate != NULL && self->tls_key != NULL))
 		return text_set_bad_value(error, "zookeeper: " ZOOKEEPER_HOSTS_TLS_NEEDS);
@@ -698,7 +698,7 @@ static gboolean check_options(const Options *self, GError **error)
 	return TRUE;
 }
 
-/* Refuses a certificate that no connection uses, because clients would call without TLS. */
+/* Rejects a certificate that no connection would use, because clients would connect without TLS. */
 static gboolean check_certificate_use(const Options *self, GError **error)
 {
 	gboolean is_used = address_any_is_tls(self->listen) ||

@@ -9,13 +9,13 @@
 #include "common/tls/stream.h"
 #include "rpc/connection-limits.h"
 
-/* An epoll instance with a timer, the system calls of a pass, and an inbox for messages from other
+/* An epoll instance, a timer, the system calls of a pass, and an inbox for messages from other
  * threads. */
 
 /* Returns the descriptor of an epoll instance, or -1 with a GIOError set. */
 int poller_new(GError **error);
 
-/* Watches @fd until it is closed, at first for EPOLLIN. Its events carry @tag. Returns %FALSE with
+/* Watches @fd until it is closed, initially for EPOLLIN. Its events carry @tag. Returns %FALSE with
  * a GIOError set on failure. */
 gboolean poller_add(int self, int fd, void *tag, GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
@@ -25,7 +25,7 @@ void poller_change(int self, int fd, void *tag, guint32 events);
 /* A timer for epoll that is more precise than epoll_wait()'s milliseconds. It fires when the clock
  * can allow the IDs for the first parked call. */
 typedef struct {
-	int fd;       /* readable when the timer has fired */
+	int fd;       /* becomes readable when the timer fires */
 	gint64 at_us; /* monotonic; 0: off */
 } RetryTimer;
 
@@ -33,7 +33,7 @@ typedef struct {
  *   failure. */
 gboolean retry_timer_init(RetryTimer *self, int poller, GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
-/* Sets the timer to @at_us; 0: off. Makes no system call if nothing changes. */
+/* Sets the timer to @at_us; 0 to turn it off. Makes no system call if nothing changes. */
 void retry_timer_set(RetryTimer *self, gint64 at_us);
 
 /* Resets the timer after its descriptor was readable. */
@@ -84,10 +84,11 @@ void inbox_mail_clear(InboxMail *self);
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC(InboxMail, inbox_mail_clear)
 
 /* @poller: reports an event with the inbox as its tag while there is mail. Returns: (transfer
- * full): or %NULL with a GIOError set. */
+ * full): an inbox, or %NULL with a GIOError set. */
 Inbox *inbox_new(int poller, GError **error);
 
-/* Closes the sockets that are still in it, and removes them from their connection limits. */
+/* Frees the inbox. Closes the sockets that are still in it, and removes them from their connection
+ * limits. */
 void inbox_free(Inbox *self);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(Inbox, inbox_free)
 
@@ -96,6 +97,6 @@ void inbox_add_connection(Inbox *self, const InboxConnection *connection);
 void inbox_wake(Inbox *self);
 void inbox_drain(Inbox *self, gint64 timeout_ms);
 
-/* Only for the receiving thread. Takes all mail. @out_mail: (out): free it with inbox_mail_clear()
- */
+/* Takes all mail. For the receiving thread only. @out_mail: (out): free it with
+ * inbox_mail_clear() */
 void inbox_take(Inbox *self, InboxMail *out_mail);

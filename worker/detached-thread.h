@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * Starts a thread that is never joined, for work that can wait for the network without a limit. The
- * process can end without waiting for it.
+ * Starts a thread that is never joined, for work that can wait for the network without a time
+ * limit. The process can exit without waiting for it.
  *
  * Returns: 0, or the error number of pthread_create()
  */

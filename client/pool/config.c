@@ -39,8 +39,8 @@ static gboolean check_config(const SnowflakePoolConfig *config, GError **error)
 		set_invalid(error, "the useragent has %zu bytes; the limit is %d", agent_bytes,
 			    USERAGENT_MAX_BYTES);
 	} else if (!useragent_is_valid(config->agent, agent_bytes)) {
-		/* checked here, because a server would refuse each call, and takes would time out
-		 */
+		/* checked here, because otherwise a server would refuse each call, and takes would
+		 * time out */
 		g_autofree char *escaped = g_strescape(config->agent, NULL);
 
 		set_invalid(error,
@@ -80,7 +80,7 @@ PoolConfig *pool_config_new(const SnowflakePoolConfig *config, GError **error)
 		self->has_names |=
 			address->path == NULL && !g_hostname_is_ip_address(address->host);
 	}
-	/* with TLS for one of them, servers that are discovered later have it, too */
+	/* if one server uses TLS, servers that are discovered later use it too */
 	if (fault == NULL && address_any_is_tls(self->addresses))
 		self->tls = client_tls_new(&config->tls, &fault);
 	if (fault != NULL) {

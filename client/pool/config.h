@@ -9,13 +9,13 @@
 /* A pool's validated configuration. It does not change, so any thread can read it. */
 typedef struct {
 	GPtrArray *addresses; /* (element-type Address): at least one */
-	gboolean has_names;   /* some addresses have names, which are resolved repeatedly */
+	gboolean has_names;   /* some addresses contain host names, which are resolved repeatedly */
 	gboolean discover;
 	char *agent;
 	guint prefetch_ms;
 	guint max_age_ms;
 	guint timeout_ms;
-	TlsClient *tls;  /* NULL if none of the addresses needs it */
+	TlsClient *tls;  /* NULL if no address needs TLS */
 	char *own_nonce; /* the relay's nonce; NULL if not a relay */
 } PoolConfig;
 

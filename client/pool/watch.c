@@ -86,7 +86,7 @@ gint64 pool_watch_oldest_request_us(PoolWatch *self)
 	return placed_at_us;
 }
 
-/* Under the mutex: returns the request to the thread that placed it. */
+/* Returns the request to the thread that placed it. Under the mutex. */
 static void end_request(PoolWatch *self, PoolBatchRequest *request, PoolBatchRequestState state)
 {
 	g_queue_unlink(&self->placed, &request->link);
@@ -129,7 +129,7 @@ gboolean pool_watch_fill_request(PoolWatch *self, PoolFleet *fleet, const PoolSe
 
 	if (request == NULL)
 		return FALSE;
-	/* other servers may also draw for it, because the first seemed to hang */
+	/* other servers may also draw for it, because the first one seemed to hang */
 	pool_fleet_forget_request(fleet, request);
 	g_array_set_size(request->runs, 0);
 	g_array_append_vals(request->runs, data->runs->data, data->runs->len);
@@ -152,7 +152,7 @@ static gboolean replace_text(char **text, const char *by)
 	return TRUE;
 }
 
-/* Under the mutex: updates the view. */
+/* Updates the view. Under the mutex. */
 static void update_view(PoolWatch *self, const PoolFleet *fleet)
 {
 	PoolView *view = &self->view;

@@ -7,31 +7,33 @@
 
 /*
  * Finds the end of a Thrift message and checks that it is well formed, without decoding it. Every
- * length must be within the message, every type known, and nothing may nest deeper than the limit.
- * So code that reads the message afterwards needs no checks, of which Thrift's c_glib makes too
- * few.
+ * length must be within the message, every type must be known, and the nesting must not exceed the
+ * limit. So code that reads the message afterwards needs no checks; Thrift's c_glib makes too few
+ * of them.
  *
- * It resumes where it stopped when more bytes arrive, so the work is linear in the bytes.
+ * When more bytes arrive, the scan resumes where it stopped, so its cost is linear in the number of
+ * bytes.
  */
 typedef struct _Scanner Scanner;
 
-/* The maximum number of values in a call. The service's own calls contain at most three. A call at
- * this limit can still be read quickly. */
+/* The maximum number of values in a call. The service's own calls contain at most three. A call
+ * with this many values can still be read quickly. */
 #define SCANNER_MAX_VALUES 256
 
-/* The longest name in an unversioned header. Only its name, with which it begins, identifies such a
- * message. The name consists of letters, digits, underscores, dots and colons. */
+/* The maximum length of the name in an unversioned header. Such a message begins with its name, and
+ * is recognised only by the name, which consists of letters, digits, underscores, dots and
+ * colons. */
 #define SCANNER_MAX_UNVERSIONED_NAME_BYTES 256
 
-/* Offsets count from the first byte of the message. */
+/* Offsets are relative to the first byte of the message. */
 typedef struct {
 	WireProtocol protocol;
-	guint8 type; /* a MessageType, unless the sender sent another number */
+	guint8 type; /* a MessageType, or any other number that the sender sent */
 	gint32 seqid;
 	gsize name_offset;
 	gsize name_length;
 	gsize arguments_offset; /* 0 if the header is not complete */
-	gsize length;           /* length of the whole message, after SCAN_DONE */
+	gsize length;           /* length of the whole message, valid after SCAN_DONE */
 	/* offset of the first string in a field 1, at any depth, which is an exception's message;
 	 * 0 if there is none so far */
 	gsize text_offset;

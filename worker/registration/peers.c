@@ -98,7 +98,7 @@ static void judge_clock(PeerReport *self, GArray *offsets_ms, gint64 offset_ms, 
 	if (n == 0)
 		return;
 	g_array_sort(offsets_ms, compare_offsets);
-	/* if two values are in the middle, either can be right: a single wrong clock must not
+	/* if two values are in the middle, either can be right, so a single wrong clock does not
 	 * refuse a server whose clock agrees with another one */
 	low_ms = offset_ms - g_array_index(offsets_ms, gint64, (n - 1) / 2);
 	high_ms = offset_ms - g_array_index(offsets_ms, gint64, n / 2);
@@ -160,20 +160,21 @@ const char *peer_report_confirmed(const PeerReport *self, const PeerReport *earl
 
 /* Asking */
 
-/* State that the threads of a check share: a timer thread, and threads that each take the next peer
- * until there is none or the time is up. The last thread frees the job. The owner of the check does
- * not wait. */
+/* State that the threads of a check share. There is a timer thread, and threads that each take the
+ * next peer until none is left or the time is up. The last thread frees the job, and the owner of
+ * the check does not wait for it. */
 typedef struct {
 	atomic_uint references;
-	GPtrArray *peers;       /* (element-type Peer): only read */
-	TlsClient *tls;         /* NULL if peers that use TLS are not reached */
-	gint64 deadline_us;     /* monotonic time of the end */
+	GPtrArray *peers;       /* (element-type Peer): never changed */
+	TlsClient *tls;         /* NULL if peers that use TLS are not to be reached */
+	gint64 deadline_us;     /* monotonic time at which the check ends */
 	pthread_mutex_t mutex;  /* protects the members below */
 	pthread_cond_t changed; /* the last peer has answered, or the check was freed */
-	PeerAnswer *answers;    /* one for each peer, initially "not reached" */
+	/* (element-type PeerAnswer): one for each peer, initially "not reached" */
+	PeerAnswer *answers;
 	guint n_asked;
-	guint n_settled;             /* number of peers that have answered, or will not answer */
-	gboolean over;               /* the answers no longer change */
+	guint n_settled; /* number of peers that have answered, or that will not answer */
+	gboolean over;   /* the answers do not change any more */
 	void (*done)(gpointer data); /* NULL if the check was freed, or its report was taken */
 	gpointer user_data;
 } Job;
@@ -203,7 +204,7 @@ static void job_unref(Job *self)
 	g_free(self);
 }
 
-/* Starts a thread. @run: drops its reference to the job at its end */
+/* Starts a thread. @run: must drop its reference to the job at its end */
 static gboolean job_start_thread(Job *self, void *(*run)(void *))
 {
 	atomic_fetch_add(&self->references, 1);
@@ -213,7 +214,7 @@ static gboolean job_start_thread(Job *self, void *(*run)(void *))
 	return FALSE;
 }
 
-/* Returns the client for one more call, which must end with the job, or NULL if no time is left. */
+/* Returns the client with the job's remaining time as its time limit; NULL if no time is left. */
 static SnowflakeClient *in_time(SnowflakeClient *client, const Job *job)
 {
 	gint64 left_ms = (job->deadline_us - g_get_monotonic_time()) / 1000;
@@ -224,8 +225,8 @@ static SnowflakeClient *in_time(SnowflakeClient *client, const Job *job)
 	return client;
 }
 
-/* Requests the worker ID and datacenter ID from a server without get_worker(); -1 if it has none
- * yet. / */
+/* Requests the worker ID and datacenter ID from a server that does not support get_worker(). An ID
+ * is -1 if the server has none yet. */
 static gboolean ask_id(SnowflakeClient *client, const Job *job,
 		       gboolean (*get)(SnowflakeClient *client, gint64 *out_id, GError **error),
 		       gint64 *out_id, GError **error)
@@ -260,8 +261,8 @@ static gboolean ask_who(SnowflakeClient *client, const Job *job, PeerAnswer *ans
 		      &answer->error);
 }
 
-/* Compares the peer's clock with ours in the middle of the call. The connection is already open, so
- * only the call is measured. */
+/* Compares the peer's clock with the local clock in the middle of the call. The connection is
+ * already open, so only the call itself is measured. */
 static gboolean ask_time(SnowflakeClient *client, const Job *job, PeerAnswer *answer)
 {
 	gint64 before_us, after_us, time_ms;
@@ -337,8 +338,8 @@ static void *run_timer(void *data)
 		.tv_nsec = job->deadline_us % G_USEC_PER_SEC * 1000,
 	};
 
-	/* if a thread cannot be started, the others ask more peers; a peer that is not asked counts
-	 * as unreachable */
+	/* if a thread cannot be started, the others ask more peers; a peer that is never asked
+	 * counts as unreachable */
 	for (guint i = 0; i < MIN(job->peers->len, MAX_ASKERS); i++)
 		if (!job_start_thread(job, run_asker))
 			break;
@@ -438,7 +439,7 @@ gboolean peer_check_take_report(PeerCheck *self, PeerReport *out_report)
 	pthread_mutex_unlock(&job->mutex);
 	if (!over)
 		return FALSE;
-	/* the answers no longer change */
+	/* the answers do not change any more */
 	peer_report_judge(job->peers, job->answers, self->config.datacenter_id,
 			  clock_now_ms(self->config.clock) - g_get_monotonic_time() / 1000,
 			  self->config.max_skew_ms, out_report);
