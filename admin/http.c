@@ -192,7 +192,7 @@ static void answer_request(const AdminHttp *self, const AdminHead *head, AdminRe
 	} else if (!g_strv_contains((const char *const *)methods, request->method)) {
 		reply->allow = allow;
 		admin_reply_refuse(reply, request, MHD_HTTP_METHOD_NOT_ALLOWED,
-				   "this path takes only %s", reply->allow);
+				   "this path supports only %s", reply->allow);
 	} else if (path->draws && (why_no_draw = admin_request_why_no_draw(request)) != NULL) {
 		admin_reply_refuse(reply, request, MHD_HTTP_FORBIDDEN, "%s", why_no_draw);
 	} else if ((fault = admin_request_find_fault(request, path->parameters)) != NULL) {

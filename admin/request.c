@@ -68,7 +68,7 @@ const char *admin_request_why_no_draw(const AdminRequest *self)
 	if (site != NULL || admin_request_header(self, "X-Requested-With") != NULL)
 		return NULL;
 	if (!is_post)
-		return "to draw IDs use POST, or send the header X-Requested-With";
+		return "to draw IDs, use POST, or send the header X-Requested-With";
 	if (admin_request_header(self, MHD_HTTP_HEADER_ORIGIN) != NULL)
 		return "a page of another site cannot draw IDs; a page of this site must send "
 		       "X-Requested-With";
@@ -160,7 +160,7 @@ void admin_head_begin(AdminHead *self, struct MHD_Connection *connection, const 
 	*self = (AdminHead){.target_bytes = strlen(target)};
 	for (const char *at = target; *at != '\0'; at++)
 		if (!g_ascii_isgraph(*at))
-			self->fault = "the request target has a forbidden byte";
+			self->fault = "the request target contains a forbidden byte";
 	if (MHD_set_connection_value(connection, MHD_HEADER_KIND, MHD_HTTP_HEADER_CONTENT_LENGTH,
 				     NO_LENGTH) != MHD_YES ||
 	    MHD_set_connection_value(connection, MHD_HEADER_KIND, MHD_HTTP_HEADER_COOKIE,
@@ -177,10 +177,10 @@ static enum MHD_Result add_field(void *data, enum MHD_ValueKind kind G_GNUC_UNUS
 		return MHD_YES; /* this is the field that admin_head_begin() has added */
 	value = value != NULL ? value : "";
 	if (*name == '\0' || name[strspn(name, TOKEN)] != '\0')
-		self->fault = "the name of a header field has a forbidden byte";
+		self->fault = "the name of a header field contains a forbidden byte";
 	for (const char *at = value; *at != '\0'; at++)
 		if (g_ascii_iscntrl(*at) && *at != '\t')
-			self->fault = "a header field has a control character";
+			self->fault = "a header field contains a control character";
 	self->n_fields++;
 	self->bytes += strlen(name) + strlen(":") + strlen(value) + strlen("\r\n");
 	if (g_ascii_strcasecmp(name, MHD_HTTP_HEADER_HOST) == 0) {
@@ -225,5 +225,5 @@ void admin_head_check(AdminHead *self, struct MHD_Connection *connection, const 
 		self->fault = "both Content-Length and Transfer-Encoding are given";
 	/* libmicrohttpd returns a text only up to a NUL */
 	else if (bytes > usual)
-		self->fault = "the head has a NUL or unusual white space";
+		self->fault = "the head contains a NUL or unusual whitespace";
 }

@@ -12,7 +12,7 @@
 #include "core/random.h"
 
 /* How long the thread pauses after it has written all draws. While there are no draws, the pause
- * doubles up to a maximum. The rings hold the draws that arrive meanwhile. */
+ * doubles up to a maximum. The rings hold the draws that arrive in the meantime. */
 #define BUSY_NAP_MS 10
 #define IDLE_NAP_MS 200
 
@@ -24,7 +24,7 @@
  * intermittently does not fill the log. */
 #define RECOVERED_AFTER_MS 1000
 
-/* The least time between two events about missing IDs. Each event counts the IDs since the last
+/* The minimum time between two events about missing IDs. Each event counts the IDs since the last
  * one. */
 #define GAPS_EVERY_MS 60000
 

@@ -46,7 +46,7 @@ static gboolean parse_scribe(AuditTarget *self, const char *place, GError **erro
 	if (!is_category(self->category))
 		return text_refuse_value(error, self->text,
 					 "has no category after the server; a category has 1 to "
-					 "255 printable characters without spaces and slashes");
+					 "255 printable characters without spaces or slashes");
 	if (*server == '\0')
 		return text_refuse_value(error, self->text,
 					 "has no server: scribe://HOST:PORT/CATEGORY");
@@ -242,7 +242,7 @@ AuditSink *audit_sink_new_file(const char *path, GError **error)
 
 #define MAX_REPLY_BYTES 65536
 #define METHOD          "Log"
-#define NOT_SCRIBE      "not a reply of a Scribe server"
+#define NOT_SCRIBE      "not a reply from a Scribe server"
 
 enum { RESULT_OK = 0, RESULT_TRY_LATER = 1 };
 

@@ -64,7 +64,7 @@ gboolean client_call_check_frame(guint32 length, guint max_bytes, GError **error
 	else
 		g_set_error(
 			error, SNOWFLAKE_CLIENT_ERROR, SNOWFLAKE_CLIENT_ERROR_PROTOCOL,
-			"not a reply of a Snowflake server: a frame of %u bytes, the limit is %u",
+			"not a reply from a Snowflake server: a frame of %u bytes; the limit is %u",
 			length, max_bytes);
 	return FALSE;
 }
@@ -107,7 +107,7 @@ void client_call_write(const ClientCall *call, gint32 seqid, GByteArray *out)
 static gboolean malformed(GError **error, const char *what)
 {
 	g_set_error(error, SNOWFLAKE_CLIENT_ERROR, SNOWFLAKE_CLIENT_ERROR_PROTOCOL,
-		    "not a reply of a Snowflake server: %s", what);
+		    "not a reply from a Snowflake server: %s", what);
 	return FALSE;
 }
 

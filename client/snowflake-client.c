@@ -108,7 +108,7 @@ static gboolean begin_call(SnowflakeClient *self, gboolean has_out, GError **err
 	if (self == NULL)
 		return client_call_refuse_argument(error, "no client");
 	if (!has_out)
-		return client_call_refuse_argument(error, "no pointer for the result");
+		return client_call_refuse_argument(error, "the pointer for the result is NULL");
 	self->terms.limit.start_us = g_get_monotonic_time();
 	self->retry_after_ms = 0;
 	return TRUE;
@@ -274,7 +274,7 @@ static gboolean check_order(SnowflakeClient *self, gint64 last, gint64 id, GErro
 	if (id > last)
 		return TRUE;
 	g_set_error(error, SNOWFLAKE_CLIENT_ERROR, SNOWFLAKE_CLIENT_ERROR_PROTOCOL,
-		    "%s: not a reply of a Snowflake server: ID %" G_GINT64_FORMAT
+		    "%s: not a reply from a Snowflake server: ID %" G_GINT64_FORMAT
 		    " after ID %" G_GINT64_FORMAT,
 		    server_list_get_current(self->servers)->text, id, last);
 	server_list_avoid_current(self->servers);

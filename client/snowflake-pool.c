@@ -180,7 +180,7 @@ static G_GNUC_NO_INLINE gboolean take_slowly(SnowflakePool *self, gint64 *out_id
 	if (self == NULL)
 		return client_call_refuse_argument(error, "no pool");
 	if (out_id == NULL)
-		return client_call_refuse_argument(error, "no pointer for the ID");
+		return client_call_refuse_argument(error, "the pointer for the ID is NULL");
 	if (!take_run(self, 1, &run, error))
 		return FALSE;
 	*out_id = run.first;
@@ -206,7 +206,7 @@ gboolean snowflake_pool_take_run(SnowflakePool *self, guint most, gint64 *out_fi
 	if (self == NULL)
 		return client_call_refuse_argument(error, "no pool");
 	if (out_first == NULL || out_count == NULL)
-		return client_call_refuse_argument(error, "no pointer for the IDs");
+		return client_call_refuse_argument(error, "the pointer for the IDs is NULL");
 	if (most == 0)
 		return client_call_refuse_argument(error, "the count is 0; it must be at least 1");
 	if (!take_run(self, most, &run, error))

@@ -284,8 +284,8 @@ void *fork_guard_new_memory(gsize bytes, GError **error)
 	if (is_believed && madvise(self, bytes, MADV_WIPEONFORK) == 0)
 		return self;
 	g_set_error(error, G_FILE_ERROR, G_FILE_ERROR_NOSYS,
-		    "cannot have memory wiped on fork() (MADV_WIPEONFORK: %s): without it, a child "
-		    "would issue its parent's IDs; Linux 4.14 or later is required%s",
+		    "cannot make the kernel wipe memory on fork() (MADV_WIPEONFORK: %s): without "
+		    "it, a child would issue its parent's IDs; Linux 4.14 or later is required%s",
 		    is_believed ? g_strerror(errno) : "madvise() accepts and ignores all advice",
 		    is_believed ? "" : ", not an emulation such as qemu-user");
 	munmap(self, bytes);

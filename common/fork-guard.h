@@ -100,8 +100,8 @@ void fork_guard_free_memory(void *memory, gsize bytes);
 
 /*
  * Returns whether this process made the mark, at the cost of one load. The mark has its own page,
- * which the kernel wipes in every child, however the child was made. A process ID would not
- * suffice, because the kernel reuses it.
+ * which the kernel wipes in every child, no matter how the child was created. A process ID would
+ * not suffice, because the kernel reuses it.
  *
  * After a draw from memory that fork() copies, read the mark: this detects a draw from a copy even
  * if a signal handler has called fork() in between.

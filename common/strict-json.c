@@ -72,7 +72,7 @@ JsonObject *strict_json_parse_object(const char *text, gsize length, GError **er
 	return NULL;
 }
 
-/* Returns the member @name if it has the type @type. */
+/* Returns the member @name if it is of the type @type. */
 static JsonNode *get_member(JsonObject *object, const char *name, GType type, const char *type_name,
 			    GError **error)
 {

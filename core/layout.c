@@ -100,13 +100,13 @@ gboolean layout_check(const Layout *self, GError **error)
 			return FALSE;
 	if (layout_total_bits(self) > LAYOUT_MAX_BITS)
 		return id_error_set(error, ID_ERROR_INVALID,
-				    "the four fields have %u bits in all; the limit is %d",
+				    "the four fields have %u bits in total; the limit is %d",
 				    layout_total_bits(self), LAYOUT_MAX_BITS);
 	if (layout_max_tick(self) >= (END_OF_TIME_MS - self->epoch_ms) / self->tick_ms) {
 		return id_error_set(error, ID_ERROR_INVALID,
 				    "%u time bits in ticks of %" G_GINT64_FORMAT
 				    " ms, from %" G_GINT64_FORMAT
-				    " ms on, end after the year 9999; use fewer time bits",
+				    " ms onwards, end after the year 9999; use fewer time bits",
 				    self->time_bits, self->tick_ms, self->epoch_ms);
 	}
 	return TRUE;
@@ -119,7 +119,7 @@ gboolean layout_check_total(const Layout *self, gint64 total_bits, GError **erro
 	if (bits == total_bits)
 		return TRUE;
 	return id_error_set(error, ID_ERROR_INVALID,
-			    "the four fields have %u bits in all, but must have %" G_GINT64_FORMAT
+			    "the four fields have %u bits in total, but must have %" G_GINT64_FORMAT
 			    "; for %u bits, add total_bits=%u",
 			    bits, total_bits, bits, bits);
 }
@@ -137,7 +137,8 @@ static gboolean parse_field(const char *text, gint64 values[static N_FIELDS], GE
 	if (field == N_FIELDS || parts[1] == NULL) {
 		shown = text_escape(text, strlen(text));
 		return id_error_set(error, ID_ERROR_INVALID,
-				    "\"%s\" is not a field of a layout with a number", shown);
+				    "\"%s\" is not a layout field with a number, such as tick_ms=1",
+				    shown);
 	}
 	if (values[field] != -1)
 		return id_error_set(error, ID_ERROR_INVALID, "%s is given twice",

@@ -35,7 +35,7 @@ guint random_fork_generation(void);
  */
 #define CHACHA8_KEY_WORDS   8
 #define CHACHA8_BLOCK_WORDS 16
-#define CHACHA8_LANES       4 /* number of blocks that are made at once */
+#define CHACHA8_LANES       4 /* number of blocks that are computed at once */
 
 /* Writes the blocks @counter to @counter + 3 with interleaved words: @out_words[w][i] is word w of
  * block @counter + i. Leaves no copy of the key or of the blocks. */

@@ -47,9 +47,9 @@ gboolean uuid_parse(const char *text, Uuid *out_uuid, GError **error)
 
 	if (!g_uuid_string_is_valid(text)) {
 		shown = text_escape(text, strlen(text));
-		return id_error_set(error, ID_ERROR_INVALID,
-				    "\"%s\" is not a UUID: 8-4-4-4-12 digits of 0-9 and a-f",
-				    shown);
+		return id_error_set(
+			error, ID_ERROR_INVALID,
+			"\"%s\" is not a UUID; a UUID has 8-4-4-4-12 digits of 0-9 and a-f", shown);
 	}
 	for (const char *c = text; *c != '\0'; c++)
 		if (*c != '-') {

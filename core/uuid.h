@@ -55,9 +55,9 @@ gboolean uuid_parse(const char *text, Uuid *out_uuid, GError **error) G_GNUC_WAR
  *   reserved unix_ts_ms    7   ID, bits 21 to 10            10   ID, bits 9 to 0, then 52 random
  *
  * The uniqueness of the plain kind is a matter of probability. The reserved kind contains a
- * Snowflake ID of the default layout (LAYOUT_TWITTER), so it is as unique as the ID. It has the
- * ID's time and its low 22 bits: datacenter ID, worker ID and sequence. It sorts like its ID, and
- * converts back to it.
+ * Snowflake ID of the default layout (LAYOUT_TWITTER), so it is as unique as the ID. It contains
+ * the ID's time and its low 22 bits: datacenter ID, worker ID and sequence. It sorts like its ID,
+ * and converts back to it.
  *
  * The bits do not show which kind a UUID is. A plain UUID whose time is within the layout can also
  * be converted to an ID, but that ID is meaningless.

@@ -495,8 +495,8 @@ static CtlStatus find_duplicates(Audit *self, gboolean json)
 	}
 	end_rows(&self->rows, FALSE);
 	line = g_strdup_printf("%" G_GUINT64_FORMAT " entries, %" G_GUINT64_FORMAT
-			       " of them delivered again; %" G_GUINT64_FORMAT
-			       " IDs, %" G_GUINT64_FORMAT " of them issued more than once",
+			       " of them repeated; %" G_GUINT64_FORMAT " IDs, %" G_GUINT64_FORMAT
+			       " of them issued more than once",
 			       self->n_entries, self->n_again, self->n_ids, self->n_duplicates);
 	if (json) /* standard output contains only JSON */
 		ctl_output_complain("%s", line);
@@ -506,7 +506,7 @@ static CtlStatus find_duplicates(Audit *self, gboolean json)
 	if (self->n_gaps > 0)
 		ctl_output_complain("%" G_GUINT64_FORMAT
 				    " IDs are missing from the log, in %" G_GUINT64_FORMAT
-				    " gaps: they can be duplicates too",
+				    " gaps; they can be duplicates too",
 				    self->n_missing, self->n_gaps);
 	return self->n_duplicates > 0 || ctl_audit_reader_any_bad(self->reader) ? CTL_FAILED
 										: CTL_OK;

@@ -361,7 +361,7 @@ static char *convert_text(const char *text, GError **error)
 		g_autofree char *shown = text_escape(text, strlen(text));
 
 		g_set_error(error, ID_ERROR, ID_ERROR_INVALID,
-			    "\"%s\" is not a UUID, and not an ID in decimal or 0x with hex digits",
+			    "\"%s\" is neither a UUID nor an ID in decimal or 0x with hex digits",
 			    shown);
 		return NULL;
 	}

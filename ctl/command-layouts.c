@@ -80,7 +80,7 @@ static CtlStatus run_layouts(const CtlOptions *options, const char *const *argum
 	CtlArray array = {0};
 
 	if (!options->json)
-		ctl_output_print("Bits: t time, d datacenter, w worker, s sequence; 0 is clear.\n");
+		ctl_output_print("Bits: t time, d datacenter, w worker, s sequence; 0 unused.\n");
 	for (const LayoutPreset *preset = LAYOUT_PRESETS; preset->name != NULL; preset++) {
 		if (options->json)
 			add_json(&array, preset);
@@ -110,7 +110,7 @@ static const GOptionEntry range_entries[] = {
 	{"from", 0, 0, G_OPTION_ARG_STRING, &from_text,
 	 "Start of the time span, as RFC 3339 or in milliseconds since 1970", "TIME"},
 	{"to", 0, 0, G_OPTION_ARG_STRING, &to_text,
-	 "End of the time span; this millisecond is included", "TIME"},
+	 "End of the time span, which includes this millisecond", "TIME"},
 	{"layout", 0, 0, G_OPTION_ARG_STRING, &layout_text,
 	 "Layout of the IDs: a name from snowflakectl layouts, or all fields (default twitter)",
 	 "LAYOUT"},

@@ -26,7 +26,8 @@ static gboolean reverse;
 
 static const GOptionEntry entries[] = {
 	{"interval", 'i', 0, G_OPTION_ARG_STRING, &interval_text,
-	 "Time between two lists (default 2000); a server must reply in half of it", "MS"},
+	 "Time between two lists (default 2000); a server must reply within half of this time",
+	 "MS"},
 	{"sort", 's', 0, G_OPTION_ARG_STRING, &sort_name,
 	 "Sort by worker, address, state, ids, calls, round-trip, clock, reservation or "
 	 "connections (default worker)",

@@ -253,7 +253,7 @@ static CtlStatus run_workers(const CtlOptions *options, G_GNUC_UNUSED const char
 
 const CtlCommand ctl_workers_command = {
 	.name = "workers",
-	.summary = "Lists the servers of the service.",
+	.summary = "Lists the servers.",
 	.details = "With --zookeeper, reads the servers from ZooKeeper; otherwise, asks each "
 		   "--server for the servers that it knows. Then asks each server for its state "
 		   "and clock. Lists a server that does not reply as unreachable.",

@@ -79,10 +79,9 @@ gboolean ctl_notes_add_tree(CtlNotes *self, const CtlRegistryTree *tree)
 		}
 		if (datacenter->floor.damage != NULL)
 			ctl_notes_add(self, NULL,
-				      g_strdup_printf(
-					      "%s %s, so no worker ID can be claimed: see registry "
-					      "quarantine",
-					      floor, datacenter->floor.damage));
+				      g_strdup_printf("%s %s, so no worker ID can be claimed; see "
+						      "snowflakectl registry quarantine",
+						      floor, datacenter->floor.damage));
 		for (guint j = 0; j < datacenter->reservations->len; j++) {
 			const ListedReservation *reservation = datacenter->reservations->pdata[j];
 

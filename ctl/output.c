@@ -360,13 +360,13 @@ void ctl_array_end_failed(CtlArray *self)
 
 /* Tables */
 
-#define BETWEEN         2 /* blanks */
+#define BETWEEN         2 /* in spaces */
 #define CUT             "..."
 #define MIN_CUT_COLUMNS 21 /* length of 255.255.255.255:65535 */
 
 struct _CtlTable {
 	guint columns;
-	guint between; /* blanks */
+	guint between; /* in spaces */
 	gboolean *to_the_right;
 	guint *widths;
 	GPtrArray *cells; /* (element-type utf8): the cells, line by line */

@@ -25,7 +25,7 @@ static gboolean measure_clock(SnowflakeClient *client, CtlProbe *probe, GError *
 		return FALSE;
 	if (server_ms < 0 || server_ms > CTL_FORMAT_MAX_TIME_MS) {
 		g_set_error(error, SNOWFLAKE_CLIENT_ERROR, SNOWFLAKE_CLIENT_ERROR_PROTOCOL,
-			    "%s: not a reply of a Snowflake server: a time of %" G_GINT64_FORMAT
+			    "%s: not a reply from a Snowflake server: a time of %" G_GINT64_FORMAT
 			    " ms",
 			    snowflake_client_get_server(client), server_ms);
 		return FALSE;

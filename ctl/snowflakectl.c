@@ -21,7 +21,7 @@
 static const CtlCommand help_command = {
 	.name = "help",
 	.arguments = "[COMMAND]",
-	.summary = "Shows the options, or those of a command.",
+	.summary = "Shows the options, or the help for a command.",
 };
 
 static const CtlCommand *const COMMANDS[] = {
@@ -57,8 +57,8 @@ static struct {
 /* The options that every command has. */
 static GOptionEntry common_entries[] = {
 	{"server", 0, 0, G_OPTION_ARG_STRING_ARRAY, &given.options.servers,
-	 "Server, as HOST:PORT, tls:HOST:PORT or unix:PATH; give more for failover "
-	 "(default $" CTL_SERVERS_VARIABLE ", or " SNOWFLAKE_CLIENT_DEFAULT_SERVER ")",
+	 "Server, as HOST:PORT, tls:HOST:PORT or unix:PATH; give several for failover (default "
+	 "$" CTL_SERVERS_VARIABLE ", or " SNOWFLAKE_CLIENT_DEFAULT_SERVER ")",
 	 "HOST:PORT"},
 	{"zookeeper", 0, 0, G_OPTION_ARG_STRING, &given.options.zookeeper,
 	 "ZooKeeper of the servers: HOST:PORT,...[/PATH] (default $" CTL_ZOOKEEPER_VARIABLE ")",
@@ -68,7 +68,7 @@ static GOptionEntry common_entries[] = {
 	{"tls-ca", 0, 0, G_OPTION_ARG_FILENAME, &given.options.tls.ca,
 	 "CA certificates for verifying servers (default: the system trust store)", "FILE"},
 	{"tls-certificate", 0, 0, G_OPTION_ARG_FILENAME, &given.options.tls.certificate,
-	 "Certificate for servers that require one", "FILE"},
+	 "Client certificate, for servers that require one", "FILE"},
 	{"tls-key", 0, 0, G_OPTION_ARG_FILENAME, &given.options.tls.key, "Key of this certificate",
 	 "FILE"},
 	{"tls-any-name", 0, 0, G_OPTION_ARG_NONE, &given.options.tls.any_name,
@@ -225,9 +225,9 @@ static void print_help(const CtlCommand *command)
 	/* GLib's own help ignores write errors */
 	g_option_context_set_help_enabled(context, FALSE);
 	g_option_context_set_summary(context, summary->str);
-	g_option_context_set_description(context,
-					 "Exit status: 0; 1 if a server refused or could not be "
-					 "reached; 2 for incorrect usage; 130 after Ctrl-C.");
+	g_option_context_set_description(
+		context, "Exit status: 0 on success; 1 if a server refused or could not be "
+			 "reached; 2 for incorrect usage; 130 after Ctrl-C.");
 	if (command != NULL && command->entries != NULL)
 		g_option_context_add_main_entries(context, command->entries, NULL);
 	g_option_context_add_main_entries(context, common_entries, NULL);

@@ -243,7 +243,8 @@ void ctl_worker_ask_all(GPtrArray *workers, const CtlOptions *options, gboolean 
 
 	ctl_probe_in_parallel(workers, ask_worker, &asking);
 	/* for a worker whose clock is unknown, assume the known clock that is furthest behind: the
-	 * clocks of one registry are close to each other, even if they are far from ours */
+	 * clocks of one registry are close to each other, even if they are far from the local
+	 * clock */
 	for (guint i = 0; i < workers->len; i++) {
 		const CtlWorker *worker = workers->pdata[i];
 

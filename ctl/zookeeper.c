@@ -15,13 +15,13 @@
 #define CLOSE_MS   1000
 
 struct _CtlZookeeper {
-	Store *store; /* NULL: closed */
+	Store *store; /* NULL if the session is closed */
 	int wake_fd;  /* an eventfd(2), written when the store has a message */
 	char *servers;
 	char *certificates; /* (nullable): of ZookeeperHosts */
 	gboolean has_auth;  /* the session uses a user and password */
 	gboolean reconnects;
-	gboolean copies_acl; /* the session has copied an ACL, or has requested this */
+	gboolean copies_acl; /* a request to copy an ACL was sent in this session */
 	guint timeout_ms;
 };
 
@@ -318,8 +318,8 @@ gboolean ctl_zookeeper_wait(CtlZookeeper *self, const GPtrArray *requests, GErro
 		if (answer->outcome == STORE_DENIED && !request->may_be_denied) {
 			g_set_error(error, CTL_ZOOKEEPER_ERROR, CTL_ZOOKEEPER_ERROR_REFUSED,
 				    self->has_auth
-					    ? "no permission at %s: the user and password of "
-					      "--zookeeper-auth are not those of the servers"
+					    ? "no permission at %s: the user and password in "
+					      "--zookeeper-auth differ from those of the servers"
 					    : "no permission at %s; give the servers' user and "
 					      "password with --zookeeper-auth",
 				    request->key);
@@ -382,8 +382,8 @@ static gboolean read_top(CtlRegistryTree *self, CtlZookeeper *zookeeper, GError 
 	layout = ctl_request_record(top);
 	if (layout == NULL) {
 		g_set_error(error, CTL_ZOOKEEPER_ERROR, CTL_ZOOKEEPER_ERROR_REFUSED,
-			    "%s does not exist in ZooKeeper at %s: there is no registry; is the "
-			    "path in --zookeeper that of the servers?",
+			    "%s does not exist in ZooKeeper at %s: there is no registry; check the "
+			    "path in --zookeeper",
 			    self->root, zookeeper->servers);
 		return FALSE;
 	}

@@ -241,7 +241,7 @@ static void expire_lane(LoadDriver *self, LoadLane *lane)
 	if (n > 0)
 		load_tally_add_errors(
 			self->tally, LOAD_ERROR_UNSENT, n,
-			g_strdup_printf("%s: no connection before the timeout of a due call",
+			g_strdup_printf("%s: a due call timed out before a connection was open",
 					server_of(self, lane)->address->text));
 }
 

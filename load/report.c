@@ -178,9 +178,10 @@ static void append_check(GString *out, const LoadReport *self)
 	if (tally->out_of_order == 0)
 		g_string_append(out, ", increasing on each connection");
 	else
-		g_string_append_printf(
-			out, ", %" G_GUINT64_FORMAT " not above the one before on their connection",
-			tally->out_of_order);
+		g_string_append_printf(out,
+				       ", %" G_GUINT64_FORMAT
+				       " not above the previous one on their connection",
+				       tally->out_of_order);
 	if (verdict->left_out > 0)
 		g_string_append_printf(
 			out, "; %" G_GUINT64_FORMAT " more were not checked for duplicates",
@@ -204,7 +205,7 @@ char *load_report_text(const LoadReport *self)
 		g_string_append(out, "INTERRUPTED before the measurement\n");
 	g_string_append_printf(out, "calls     %.0f /s", per_second(self, tally->in_time));
 	if (self->options->rate > 0)
-		g_string_append_printf(out, " of the %.15g /s asked for", self->options->rate);
+		g_string_append_printf(out, " of the requested %.15g /s", self->options->rate);
 	if (self->options->rate > 0 && !kept_up(self))
 		g_string_append(out, ": COULD NOT KEEP UP");
 	g_string_append_printf(out, "\nIDs       %.0f /s\n",
@@ -229,8 +230,7 @@ char *load_report_text(const LoadReport *self)
 		append_quantiles(out, "sent late", &tally->lag_ns);
 		g_string_append_printf(out,
 				       "waited    %" G_GUINT64_FORMAT " of %" G_GUINT64_FORMAT
-				       " calls, for a call in flight to be answered, or for a "
-				       "connection\n",
+				       " calls, for a free slot or a connection\n",
 				       tally->queued, tally->due);
 	}
 	g_string_append_printf(out, "load CPU  user %.2f s, system %.2f s\n",

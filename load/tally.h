@@ -51,10 +51,10 @@ guint64 load_histogram_bucket_end(guint index);
 #define LOAD_GAPS_SHORTEST_NS G_GINT64_CONSTANT(100000000)
 
 typedef struct {
-	GArray *gaps;   /* sorted by time; NULL for a single gap without beginning and end */
+	GArray *gaps; /* sorted by time; NULL means a single gap that has no beginning and no end */
 	gint64 good_ns; /* time of the last good reply; if there was none, time of the start */
-	/* time since the last good reply at which a call was first wanted; G_MAXINT64 if there was
-	 * none */
+	/* time after the last good reply at which a call was first wanted; G_MAXINT64 if none was
+	 * wanted */
 	gint64 wanted_ns;
 	gint64 ended_ns;
 } LoadGaps; /* CLOCK_MONOTONIC times; initialise with zeros */

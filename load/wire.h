@@ -63,8 +63,8 @@ struct _LoadWire {
 	gsize request_bytes;
 	gsize largest_reply; /* maximum length of a reply in bytes; a longer reply is BROKEN */
 
-	/* private: the sequence number's offset in a request; the bytes of a good reply before its
-	 * values, and the sequence number's offset in them */
+	/* private: offset of the sequence number in a request; the bytes that precede the values of
+	 * a good reply, and the offset of the sequence number in them */
 	gsize request_seqid_offset;
 	guint8 *start;
 	gsize start_bytes;

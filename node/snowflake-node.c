@@ -51,7 +51,8 @@ static void note_event(gpointer user_data)
 	pthread_mutex_unlock(&self->mutex);
 }
 
-/* Waits until the keeper has reported more than @n_seen events, or until @until_us, monotonic. */
+/* Waits until the keeper has reported more than @n_seen events, or until @until_us, a monotonic
+ * time. */
 static void wait_for_event(SnowflakeNode *self, guint64 n_seen, gint64 until_us)
 {
 	const struct timespec until = {
@@ -167,7 +168,7 @@ static SnowflakeNode *make_node(const SnowflakeNodeConfig *config, GError **erro
 
 	if (config == NULL) {
 		g_set_error(error, SNOWFLAKE_NODE_ERROR, SNOWFLAKE_NODE_ERROR_INVALID_ARGUMENT,
-			    "the configuration is missing; pass one, which can be all zeros");
+			    "the configuration is NULL; pass one, which can be all zeros");
 		return NULL;
 	}
 	program = program_name(config->program, error);

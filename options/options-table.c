@@ -93,9 +93,9 @@ const OptionSpec OPTIONS_TABLE[] = {
 	{.heading = "Relay",
 	 OPTION("relay", SERVERS, relay, "SERVERS"),
 	 .default_note = "none: the server issues IDs itself",
-	 .help = "hand out IDs from these servers, HOST:PORT or unix:/PATH separated by "
-		 "commas, instead of issuing IDs. A relay needs no worker ID, and takes no "
-		 "option of the next three groups"},
+	 .help = "hand out IDs from these servers, HOST:PORT or unix:/PATH separated by commas, "
+		 "instead of issuing IDs. A relay needs no worker ID, and refuses the options of "
+		 "the next three groups"},
 	{OPTION("relay-discover", FLAG, relay_discover, NULL), OF_RELAY, .default_text = "false",
 	 .help = "request the list of servers from these servers every 10 s, and also use the "
 		 "servers in it"},
@@ -161,8 +161,8 @@ const OptionSpec OPTIONS_TABLE[] = {
 		 "and refuse any other"},
 	{OPTION("create-registry", FLAG, create_registry, NULL), OF_ZOOKEEPER,
 	 .default_text = "false", EMBEDDED,
-	 .help = "if there is no registry at the root of --zookeeper, create one instead of ending "
-		 "with an error. Without this option, snowflakectl registry init creates it"},
+	 .help = "if there is no registry at the root of --zookeeper, create one instead of "
+		 "failing. Without this option, snowflakectl registry init creates it"},
 	{OPTION("skip-sanity-checks", FLAG, skip_sanity_checks, NULL), OF_ZOOKEEPER,
 	 .default_text = "false", EMBEDDED,
 	 .help = "claim a worker ID without first comparing IDs and clocks with the other servers "
@@ -172,13 +172,13 @@ const OptionSpec OPTIONS_TABLE[] = {
 	 OPTION("layout", LAYOUT, layout, "L"),
 	 .default_text = "twitter",
 	 EMBEDDED,
-	 .help = "division of the bits of an ID: a name from snowflakectl layouts, or "
-		 "epoch_ms=N, tick_ms=N, time_bits=N, datacenter_bits=N, worker_bits=N and "
-		 "sequence_bits=N, and total_bits=N if the bits are not 63 in all, separated "
-		 "by commas without spaces"},
+	 .help = "division of the bits of an ID: a name from snowflakectl layouts, or epoch_ms=N, "
+		 "tick_ms=N, time_bits=N, datacenter_bits=N, worker_bits=N and sequence_bits=N, "
+		 "and total_bits=N if the bits do not add up to 63, separated by commas without "
+		 "spaces"},
 	{NUMBER("max-ahead", max_ahead_ms, "MS", 0, 60000, "10"), EMBEDDED, OF_ISSUER,
 	 .help = "how far the time in IDs can be ahead of the clock, during a burst or after the "
-		 "clock has stepped back; 0 means as in the original service"},
+		 "clock has stepped back; 0 behaves like the original service"},
 	{NUMBER("max-clock-skew", max_clock_skew_ms, "MS", 1, ZNODES_MAX_CLOCK_SKEW_MS, "10000"),
 	 EMBEDDED,
 	 .help = "largest clock error that the server accepts. It ignores a larger jump forward at "
@@ -192,9 +192,9 @@ const OptionSpec OPTIONS_TABLE[] = {
 	{NUMBER("sequence-start", sequence_start, "N", 1, G_MAXINT64, "1"),
 	 .words = SEQUENCE_STARTS, EMBEDDED, OF_ISSUER,
 	 .help = "each tick begins at a random sequence below this number, at most "
-		 "2^sequence_bits; 1 means always 0; continue means after the last sequence of the "
-		 "previous tick. With 2^sequence_bits or continue, IDs are spread evenly modulo "
-		 "any number, even at a low rate"},
+		 "2^sequence_bits; 1 means that each tick begins at 0; continue means that it "
+		 "begins after the last sequence of the previous tick. With 2^sequence_bits or "
+		 "continue, IDs are spread evenly modulo any number, even at a low rate"},
 	{NUMBER("max-batch", max_batch, "N", 1, 1000000, "10000"),
 	 .help = "maximum number of IDs in one call of get_ids or get_id_runs, or fewer if "
 		 "--max-ahead does not allow as many; get_uuids and get_ulids allow at most 10000"},
@@ -284,7 +284,7 @@ char *options_table_range(const OptionSpec *spec)
 	GString *range = g_string_new(NULL);
 
 	if (spec->type == OPTION_NUMBER && spec->max == G_MAXINT64) {
-		g_string_append_printf(range, "%" G_GINT64_FORMAT " to what fits the layout",
+		g_string_append_printf(range, "%" G_GINT64_FORMAT " to the layout's limit",
 				       spec->min);
 	} else if (spec->type == OPTION_NUMBER) {
 		gboolean has_unit = strcmp(spec->argument, "N") != 0;
@@ -337,10 +337,9 @@ char *options_table_help(void)
 
 char *options_table_sample_config(void)
 {
-	GString *out = g_string_new(
-		"# snowflaked reads this file with --config FILE. Lines that begin with # are\n"
-		"# comments; the lines without a space after it are options at their defaults.\n\n"
-		"[snowflaked]\n");
+	GString *out = g_string_new("# snowflaked reads this file with --config FILE. Lines that "
+				    "begin with # are\n# comments. A # without a space after it "
+				    "precedes an option at its default.\n\n[snowflaked]\n");
 
 	for (guint i = 0; i < OPTIONS_TABLE_LENGTH; i++) {
 		const OptionSpec *spec = &OPTIONS_TABLE[i];

@@ -671,7 +671,7 @@ static gboolean check_options(const Options *self, GError **error)
 	if (self->zookeeper != NULL && self->datacenter_id < 0)
 		return text_set_bad_value(
 			error, "zookeeper: requires datacenter-id; use the same number for all "
-			       "servers of a datacenter, and another one in each datacenter");
+			       "servers of a datacenter, and a different one in each datacenter");
 	if (self->zookeeper != NULL && self->state_directory != NULL)
 		return text_set_bad_value(error, "state-directory: has no effect with zookeeper, "
 						 "which stores the reservations; remove it");

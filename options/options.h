@@ -49,7 +49,8 @@ typedef struct {
 	/* TLS and access; the files are in PEM format */
 	char *tls_certificate; /* the server's certificate; NULL if none */
 	char *tls_key;         /* key of this certificate; NULL if there is no certificate */
-	char *tls_client_ca;   /* CAs that sign clients' certificates; NULL: clients need none */
+	/* CAs that sign clients' certificates; if NULL, clients need no certificate */
+	char *tls_client_ca;
 	/* CAs that sign the certificates of other servers; NULL if not given */
 	char *tls_ca;
 	AllowList *allow; /* clients that may call; NULL for all clients */

@@ -135,15 +135,15 @@ static gboolean open_file(int fd, const char *path, const char *directory,
 	if (!is_bound && errno == EACCES)
 		return set_local_error(
 			path, errno, error,
-			"%s: the server's user must be able to write the directory %s",
+			"%s; give the server's user write permission for the directory %s",
 			g_strerror(errno), directory);
 	if (!is_bound || lstat(path, out_made) != 0)
 		return set_local_error(path, errno, error, "%s", g_strerror(errno));
 	/* no client can connect before listen(), so the group is set in time */
 	if (gid != (gid_t)-1 && fchownat(AT_FDCWD, path, (uid_t)-1, gid, AT_SYMLINK_NOFOLLOW) != 0)
 		set_local_error(path, errno, error,
-				"cannot give the socket to group %u: %s: the server's user must be "
-				"in the group",
+				"cannot change the group of the socket to %u: %s; add the server's "
+				"user to this group",
 				gid, g_strerror(errno));
 	else if (listen(fd, SOMAXCONN) == 0)
 		return TRUE;

@@ -26,7 +26,7 @@ void poller_change(int self, int fd, void *tag, guint32 events);
  * can allow the IDs for the first parked call. */
 typedef struct {
 	int fd;       /* becomes readable when the timer fires */
-	gint64 at_us; /* monotonic; 0: off */
+	gint64 at_us; /* monotonic; 0 if the timer is off */
 } RetryTimer;
 
 /* @poller: watches the timer; its events carry @self. Returns %FALSE with a GIOError set on

@@ -54,8 +54,8 @@ static void answer_page(const AdminRequest *request, gpointer user_data G_GNUC_U
 	if (body == NULL) {
 		g_autofree char *shown = text_escape(name, strlen(name));
 
-		admin_reply_refuse(reply, request, MHD_HTTP_NOT_FOUND, "the page has no file %s",
-				   shown);
+		admin_reply_refuse(reply, request, MHD_HTTP_NOT_FOUND,
+				   "the page does not contain the file %s", shown);
 		return;
 	}
 	reply->status = MHD_HTTP_OK;

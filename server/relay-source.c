@@ -77,8 +77,8 @@ gboolean relay_source_join_runs(const Layout *layout, const GArray *runs, IdRun 
 		*out_run = run_of_numbers(parts[0].first, parts[0].count);
 		return TRUE;
 	}
-	/* The IDs of a run increase. So if it contains the first and the last ID of a part, with
-	 * the same distance between them as in the part, it also contains all IDs between them. */
+	/* The IDs of a run increase. So if a run contains the first and the last ID of a part, at
+	 * the same distance from each other as in the part, it contains the whole part. */
 	for (guint i = 0; i < runs->len; i++) {
 		guint count = parts[i].count;
 

@@ -186,7 +186,7 @@ static gboolean find_sockets(Server *self, GError **error)
 	if (address_any_is_tls(options->listen)) {
 		g_set_error_literal(
 			error, G_OPTION_ERROR, G_OPTION_ERROR_BAD_VALUE,
-			"--listen: tls: has no effect on passed sockets, which would take calls "
+			"--listen: tls: has no effect on passed sockets, which would accept calls "
 			"without TLS; disable snowflaked.socket, or remove tls:");
 		return FALSE;
 	}
@@ -202,7 +202,7 @@ static gboolean find_sockets(Server *self, GError **error)
 		rpc_server_adopt(self->rpc, fd);
 	}
 	log_event(LOG_SOCKETS_PASSED, log_number("count", passed->len),
-		  log_text("meaning", "the server takes calls there, and ignores --listen"));
+		  log_text("meaning", "the server accepts calls there, and ignores --listen"));
 	return TRUE;
 }
 
@@ -332,7 +332,7 @@ static gboolean make_rpc_server(Server *self, GError **error)
 
 	if (config.connections.max_connections == 0) {
 		g_set_error(error, G_FILE_ERROR, G_FILE_ERROR_MFILE,
-			    "too few file descriptors: the server needs %u, and one for each "
+			    "too few file descriptors: the server needs %u, plus one for each "
 			    "connection; raise the limit (ulimit -n, LimitNOFILE=)",
 			    own_descriptors(self));
 		return FALSE;

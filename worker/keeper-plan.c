@@ -6,7 +6,8 @@
 
 #define MIN_LIST_PAUSE_US (150 * G_USEC_PER_SEC)
 #define MIN_LIST_AGE_US   (10 * G_USEC_PER_SEC)
-/* The most reads per second for lists that no call waits for: by one server, and by all servers. */
+/* The maximum number of reads per second for lists that no call waits for, by one server and by all
+ * servers. */
 #define READS_OF_ONE      4
 #define READS_OF_ALL      1000
 

@@ -249,7 +249,7 @@ static void read_clock(Keeper *self)
 			log_event(LOG_LAYOUT_ENDS_SOON, log_text("last", last),
 				  log_number("days_left", left_ms / DAY_MS),
 				  log_text("meaning", "after that, calls are refused; change to "
-						      "another --layout before"));
+						      "another --layout before then"));
 		}
 	} else if (!was_outside) {
 		g_autofree char *now = text_time_ms(now_ms);

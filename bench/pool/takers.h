@@ -27,7 +27,7 @@ typedef struct {
 	guint64 went_back; /* IDs that were not above the previous ID of their thread */
 	double seconds;
 	double longest_us; /* the longest take; without a rate, the longest 64 takes */
-	GArray *burst_ns;  /* (element-type double): time per ID, for each burst and thread */
+	GArray *burst_ns;  /* (element-type double): time per ID, for each burst of each thread */
 	guint children;
 	guint bad_children; /* children that failed to take, or got a duplicate ID */
 } TakersReport;

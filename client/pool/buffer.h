@@ -132,7 +132,7 @@ void pool_buffer_set_oldest(PoolBuffer *self, guint64 oldest);
  * only. */
 void pool_buffer_update_share(PoolBuffer *self);
 
-/* Can be called from any thread. IDs that are taken meanwhile may be counted twice, or not at
+/* Can be called from any thread. IDs that are taken during the call may be counted twice, or not at
  * all. */
 PoolBufferCount pool_buffer_count(const PoolBuffer *self);
 

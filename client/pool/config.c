@@ -48,12 +48,12 @@ static gboolean check_config(const SnowflakePoolConfig *config, GError **error)
 			    "and hyphens",
 			    escaped);
 	} else if (config->prefetch_ms < 1 || config->prefetch_ms > MAX_PREFETCH_MS) {
-		set_invalid(error, "prefetch_ms is %u, must be 1 to %u", config->prefetch_ms,
+		set_invalid(error, "prefetch_ms is %u; it must be 1 to %u", config->prefetch_ms,
 			    MAX_PREFETCH_MS);
 	} else if (config->max_age_ms < 2 * config->prefetch_ms ||
 		   config->max_age_ms > MAX_AGE_MS) {
 		set_invalid(error,
-			    "max_age_ms is %u, must be %u (twice prefetch_ms) to %u, so that "
+			    "max_age_ms is %u; it must be %u (twice prefetch_ms) to %u, so that "
 			    "prefetched IDs are taken before they are too old",
 			    config->max_age_ms, 2 * config->prefetch_ms, MAX_AGE_MS);
 	} else {

@@ -414,7 +414,8 @@ static void handle_probe(PoolFleet *self, PoolServer **server, gint64 now_us)
 		why = "this address is the relay itself; remove it from --relay";
 		backoff_us = TWIN_BACKOFF_US;
 	} else if ((*server)->fitness == POOL_SERVER_UNFIT) {
-		why = is_relay(*server) ? "a relay that reaches no server" : "it has no worker ID";
+		why = is_relay(*server) ? "it is a relay that reaches no server"
+					: "it has no worker ID";
 		backoff_us = UNFIT_BACKOFF_US;
 	}
 	if (why != NULL)
@@ -699,7 +700,7 @@ static gint64 probe_servers(PoolFleet *self, gint64 now_us, gboolean runs)
 	return first_us;
 }
 
-/* In the order in which they run. */
+/* The timers, in the order in which they run. */
 static gint64 (*const TIMERS[])(PoolFleet *self, gint64 now_us, gboolean runs) = {
 	settle,          discover_endpoints,      close_surplus,  end_backoffs,
 	connect_servers, replace_useless_servers, begin_rotation, probe_servers,

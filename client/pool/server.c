@@ -221,7 +221,7 @@ static PoolServerEvent handle_reply(PoolServer *self, gint64 now_us, PoolEventDa
 
 	if (self->connection->in->len > 0) {
 		g_set_error_literal(error, SNOWFLAKE_CLIENT_ERROR, SNOWFLAKE_CLIENT_ERROR_PROTOCOL,
-				    "not a reply of a Snowflake server: more than one");
+				    "not a reply from a Snowflake server: more than one");
 		return POOL_SERVER_FAILED;
 	}
 	if (client_call_read(&self->call, self->seqid, bytes, length, &reply, &refusal)) {

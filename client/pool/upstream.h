@@ -129,7 +129,7 @@ G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC(PoolView, pool_view_clear)
 
 /**
  * pool_upstream_get_workers:
- * @max_age_ms: the greatest age of the list
+ * @max_age_ms: maximum age of the list
  * @out_workers: (out) (transfer full) (element-type SnowflakeClientWorker): a list from a server of
  * the fleet, see snowflake_client_get_workers(). Other threads also read it, so it must not be
  * changed. Untouched on failure

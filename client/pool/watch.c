@@ -86,7 +86,7 @@ gint64 pool_watch_oldest_request_us(PoolWatch *self)
 	return placed_at_us;
 }
 
-/* Returns the request to the thread that placed it. Under the mutex. */
+/* Returns the request to the thread that placed it. The caller holds the mutex. */
 static void end_request(PoolWatch *self, PoolBatchRequest *request, PoolBatchRequestState state)
 {
 	g_queue_unlink(&self->placed, &request->link);
@@ -152,7 +152,7 @@ static gboolean replace_text(char **text, const char *by)
 	return TRUE;
 }
 
-/* Updates the view. Under the mutex. */
+/* Updates the view. The caller holds the mutex. */
 static void update_view(PoolWatch *self, const PoolFleet *fleet)
 {
 	PoolView *view = &self->view;

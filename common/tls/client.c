@@ -11,8 +11,8 @@
 
 #define NS_PER_S G_GINT64_CONSTANT(1000000000)
 
-/* The state of a file; all 0 if the file or its name is missing. It has no padding, so memcmp() can
- * compare it. */
+/* The state of a file; all 0 if the file or its name is missing. The struct has no padding, so
+ * memcmp() can compare it. */
 typedef struct {
 	gint64 inode;
 	gint64 size_bytes;

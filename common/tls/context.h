@@ -12,7 +12,7 @@
  */
 typedef struct _TlsContext TlsContext;
 
-/* Errors by the unusable file. The message contains the name of the file and the reason. */
+/* The code identifies the unusable file. The message contains its name and the reason. */
 #define TLS_ERROR (tls_error_quark())
 GQuark tls_error_quark(void);
 
@@ -28,7 +28,7 @@ typedef enum {
  * @key: must belong to the certificate
  * @client_ca: (nullable): CAs; each client needs a certificate that one of them signed
  *
- * Returns: (transfer full): or %NULL with a TlsError set
+ * Returns: (transfer full): the settings, or %NULL with a TlsError set
  */
 TlsContext *tls_context_new_server(const char *certificate, const char *key, const char *client_ca,
 				   GError **error);
@@ -38,7 +38,7 @@ TlsContext *tls_context_new_server(const char *certificate, const char *key, con
  * @ca: (nullable): CAs that sign servers' certificates; %NULL for the system trust store
  * @certificate, @key: (nullable): both or neither; for servers that require client certificates
  *
- * Returns: (transfer full): or %NULL with a TlsError set
+ * Returns: (transfer full): the settings, or %NULL with a TlsError set
  */
 TlsContext *tls_context_new_client(const char *ca, const char *certificate, const char *key,
 				   GError **error);

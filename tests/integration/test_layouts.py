@@ -183,7 +183,7 @@ class Served(ServerTest):
 
     def test_fewer_bits_have_to_be_meant(self):
         server = self.start("--layout", definition(JS_SAFE_EPOCH_MS, sequence=7), ready=False)
-        self.assert_refused(server, 2, "layout: the four fields have 53 bits in all, but "
+        self.assert_refused(server, 2, "layout: the four fields have 53 bits in total, but "
                             "must have 63; for 53 bits, add total_bits=53")
 
     def test_one_that_has_ended(self):

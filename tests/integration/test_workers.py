@@ -303,7 +303,7 @@ class Options(RegistryTest):
         wrong = secret_file(self.directory / "wrong", "ids:guess\n")
         self.assert_fails(self.ctl("workers"), 1, "no permission", "with --zookeeper-auth")
         self.assert_fails(self.ctl("--zookeeper-auth", wrong, "workers"), 1, "no permission",
-                          "are not those of the servers")
+                          "differ from those of the servers")
         listed, = self.listed("--zookeeper-auth", right, "workers")
         self.assertEqual(listed["worker_id"], 3)
 

@@ -65,7 +65,7 @@ static void assign_number(Inode *inode)
 	inode->number = number;
 }
 
-/* Frees the number of an inode without names and descriptors: the next file can get it. */
+/* Frees the number of an inode without names and descriptors, so that the next file can get it. */
 static void free_number(Inode *inode)
 {
 	if (inode->n_links > 0 || inode->n_open > 0 || inode->number == 0)

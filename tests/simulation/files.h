@@ -33,7 +33,7 @@ typedef enum {
 	FILES_FAILS_AFTER, /* with its effect */
 } FilesOutcome;
 
-/* @out_errno: (out): the error of a call that fails */
+/* @out_errno: (out): the error, if the call fails */
 typedef FilesOutcome (*FilesHook)(FilesProcess *process, const char *call, int *out_errno);
 
 void files_init(gboolean is_ordered);

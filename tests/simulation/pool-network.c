@@ -14,7 +14,7 @@
 #define FIRST_SOCKET  1000000 /* lower descriptors are eventfds of hosts */
 #define FIRST_ADDRESS 0x0a000001
 #define WINDOW_US     10000
-#define MAX_TRIES_S   60 /* most connections of a pool to a server within a second */
+#define MAX_TRIES_S   60 /* maximum number of connections of a pool to a server within a second */
 
 static struct {
 	GPtrArray *hosts;       /* (element-type NetworkHost) */

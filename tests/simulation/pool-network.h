@@ -45,7 +45,7 @@ typedef struct {
 	gint64 last_first;    /* for the server: first ID of its last reply; 0 if none */
 	guint refused_count;  /* for the server: smallest count that it has refused; 0 if none */
 	gboolean is_accepted; /* by the server */
-	gboolean is_ended;    /* by the server, or refused */
+	gboolean is_ended;    /* closed by the server, or refused */
 	gboolean is_closed;   /* by the pool */
 	/* private */
 	int fd;

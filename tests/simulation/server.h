@@ -79,19 +79,19 @@ void server_clear(Server *self);
 /* Starts the server, unless it is up. */
 void server_start(Server *self);
 
-/* Ends the process at once, as kill -9 or a power failure. It starts again @restart_after_us later,
- * unless that is WORLD_NEVER_US. */
+/* Ends the process at once, like kill -9 or a power failure. It starts again @restart_after_us
+ * later, unless that is WORLD_NEVER_US. */
 void server_kill(Server *self, gint64 restart_after_us);
 
-/* Stops the server, as SIGTERM: the release can take @timeout_ms. */
+/* Stops the server, like SIGTERM: the release can take @timeout_ms. */
 void server_stop(Server *self, gint64 timeout_ms, gint64 restart_after_us);
 
-/* Pauses the server, as SIGSTOP and SIGCONT after @for_us. If called within the server's code, as
- * by a checkpoint hook, it runs the world until then. */
+/* Pauses the server, like SIGSTOP, and SIGCONT after @for_us. If called within the server's code,
+ * as by a checkpoint hook, it runs the world until then. */
 void server_pause(Server *self, gint64 for_us);
 
-/* Suspends the machine: a pause in which the monotonic clock stops, too, and no kill has an effect.
- */
+/* Suspends the machine: a pause during which the monotonic clock stops too, and kills have no
+ * effect. */
 void server_suspend(Server *self, gint64 for_us);
 
 gboolean server_is_paused(const Server *self);

@@ -101,7 +101,7 @@ void world_set_logged(WorldLogged logged);
 void world_note(const WorldMachine *machine, const char *format, ...) G_GNUC_PRINTF(2, 3);
 
 /* Prints the last notes, the seed, the time and the failure. If machines are involved, the notes of
- * other machines are left out. Ends the process with status WORLD_FAILED. */
+ * other machines are omitted. Ends the process with status WORLD_FAILED. */
 #define WORLD_FAILED 3
 void world_fail(const char *format, ...) G_GNUC_PRINTF(1, 2) G_GNUC_NORETURN;
 /* The same for a failure of @machine. The text begins with its name. */

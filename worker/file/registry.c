@@ -68,12 +68,13 @@ static gboolean read_record(const FileRegistry *self, const StateDirectory *dire
 						 record, &fault);
 	if (is_parsed && record->end_tick <= layout_max_tick(&self->layout))
 		return TRUE;
-	g_set_error(error, REGISTRY_ERROR, REGISTRY_ERROR_FATAL,
-		    "the record %s is damaged (%s), so the end of the reservation is unknown; use "
-		    "another --worker-id, or write an end into it that is after all issued IDs",
-		    self->record_path,
-		    is_parsed ? "its reserved_until_tick is past the end of the layout"
-			      : fault->message);
+	g_set_error(
+		error, REGISTRY_ERROR, REGISTRY_ERROR_FATAL,
+		"the record %s is damaged (%s), so the end of the reservation is unknown; use "
+		"another --worker-id, or write an end into it that is later than all issued IDs",
+		self->record_path,
+		is_parsed ? "its reserved_until_tick is past the end of the layout"
+			  : fault->message);
 	return FALSE;
 }
 

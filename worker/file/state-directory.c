@@ -148,7 +148,7 @@ static gboolean sync_name(const StateDirectory *self, GError **error)
 		return TRUE;
 	if (parent < 0 || get_info(self->fd, self->path, NULL, &own) != 0 ||
 	    get_info(parent, self->path, "..", &above) != 0)
-		return fail_call("look at the parent of", self->path, error);
+		return fail_call("check the parent of", self->path, error);
 	/* the name of a mount point needs no sync; EINVAL means that the file system is never
 	 * written */
 	return own.st_dev != above.st_dev || sync_fd(parent, self->path, "..") == 0 ||
@@ -563,7 +563,7 @@ static gboolean read_identity(const StateDirectory *self, const Layout *layout,
 		g_set_error(error, REGISTRY_ERROR, REGISTRY_ERROR_FATAL,
 			    "%s/%s is there without " IDENTITY_NAME
 			    ", which contains the layout of its ticks; restore that file, or use "
-			    "another --state-directory and --worker-id; if the record was made "
+			    "another --state-directory and --worker-id; if the record was created "
 			    "here and for this layout, write %s into it",
 			    self->path, record, text);
 		return FALSE;

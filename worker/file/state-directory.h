@@ -114,9 +114,9 @@ gboolean state_directory_is_at(const char *path, int fd);
  * earlier one
  *
  * Takes the lock that shows which live process holds a worker ID. If the file has been removed or
- * replaced since it was locked, creates and locks it again. The lock ends when the process ends, in
- * whatever way; the file remains. Its text describes the process, for error messages of servers
- * that are refused.
+ * replaced since it was locked, creates and locks it again. The lock is released when the process
+ * ends for any reason; the file remains. Its text describes the process, for error messages of
+ * servers that are refused.
  *
  * The lock keeps two servers from disturbing each other. Uniqueness does not depend on it, because
  * an operator can remove files.

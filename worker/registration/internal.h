@@ -164,7 +164,8 @@ typedef struct {
 	/* A datacenter that is being read: this server's own, or, in LISTING_WORKERS, any
 	 * datacenter. */
 	struct {
-		/* (nullable): in READING_DATACENTER, CHECKING_PEERS and LISTING_WORKERS */
+		/* (nullable): the records read so far; used in READING_DATACENTER, CHECKING_PEERS
+		 * and LISTING_WORKERS */
 		DatacenterListing *listing;
 		guint64 requests[N_DATACENTER_REQUESTS]; /* 0 if answered */
 		/* outcome of the first request that failed; OK if none has failed */

@@ -5,7 +5,7 @@
 
 #include "common/worker-kind.h"
 
-#define UNREADABLE "cannot be read without its --zookeeper-auth"
+#define UNREADABLE "cannot be read with this --zookeeper-auth"
 
 static void listed_claim_free(ListedClaim *claim)
 {

@@ -77,7 +77,7 @@ static void abandon_step(Registration *self)
 		.event = STORE_ANSWER,
 		.request = self->step.request,
 		.outcome = STORE_UNSURE,
-		.reason = "the session is gone",
+		.reason = "the session has ended",
 	};
 
 	step_drop_readings(self);

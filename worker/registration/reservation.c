@@ -203,7 +203,7 @@ static void complain_of_record(Registration *self, const StoreMessage *answer)
 	/* the reservation has ended, and can neither be read nor extended, so claim another one */
 	if (self->now_tick > end_tick && (is_read || attempt->operation == REGISTRY_EXTEND)) {
 		self->facts.unsettled = FALSE;
-		note_lost(self, g_strdup_printf("%s has ended, and %s refuses it: %s", key,
+		note_lost(self, g_strdup_printf("%s has ended, and %s denies access to it: %s", key,
 						self->store->name, answer->reason));
 		return;
 	}
@@ -316,7 +316,7 @@ static char *describe_loss(const Registration *self, const ReservationRecord *re
 		return g_strdup_printf(
 			"%s is missing or damaged; was it deleted or edited by hand?", path);
 	if (g_str_equal(record->owner, self->config.nonce))
-		return g_strdup_printf("%s is of version %d, which this server did not write (its "
+		return g_strdup_printf("%s has version %d, which this server did not write (its "
 				       "own was %d): was %s restored from a backup, or this "
 				       "process copied? See snowflakectl registry quarantine",
 				       path, version, self->reservation.version, self->store->name);

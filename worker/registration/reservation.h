@@ -10,9 +10,9 @@
  * example after a lost reply, the record is read.
  *
  * Each write is conditional on the version of the record that was read or written last, and on the
- * version of the floor. The floor's version is not checked only if the server found the floor
- * missing or damaged. A new reservation begins after the end that was read, and after the floor.
- * The keeper determines how many ticks from now it ends. An extension never lowers the end, and a
+ * version of the floor. If the server found the floor missing or damaged, the version of the floor
+ * is not checked. A new reservation begins after the end that was read, and after the floor. The
+ * keeper determines how many ticks from now it ends. An extension never lowers the end, and a
  * release never raises it.
  */
 

@@ -90,11 +90,10 @@ static void take_made_record(Registration *self, const StoreMessage *answer)
 	} else if (answer->outcome == STORE_ABSENT && self->preparation.n_parents == 0) {
 		step_start_preparing(self); /* the parents were deleted after they were read */
 	} else if (answer->outcome == STORE_ABSENT) {
-		registration_complain(
-			self,
-			"cannot make %s in %s: make it, with what is above it, or give a user and "
-			"password that may (--zookeeper-auth)",
-			self->config.root, self->store->name);
+		registration_complain(self,
+				      "cannot create %s in %s; create it, with its parents, or "
+				      "give a user and password that can (--zookeeper-auth)",
+				      self->config.root, self->store->name);
 	} else {
 		registration_complain_of(self, self->config.root, answer->outcome, answer->reason);
 	}
@@ -115,7 +114,7 @@ static void check_layout(Registration *self, const StoreRecord *record)
 		theirs = layout_to_string(&layout);
 	}
 	registration_complain(self,
-			      "%s in %s %s%s, this server's layout is %s: use that layout, or "
+			      "%s in %s %s%s, but this server's layout is %s; use that layout, or "
 			      "another root (--zookeeper HOSTS/ROOT) for separate IDs",
 			      self->keys.layout, self->store->name,
 			      theirs != NULL ? "is " : "does not parse: ",
@@ -131,12 +130,12 @@ static void check_registry_id(Registration *self, const StoreRecord *record)
 	g_autofree char *id = NULL;
 
 	if (record == NULL && self->registry_id == NULL && self->config.registry_id != NULL) {
-		registration_complain(
-			self,
-			"the registry at %s in %s has no ID yet, --registry-id is "
-			"%s: check the root in --zookeeper, or start a server without "
-			"--registry-id, which adds an ID",
-			self->config.root, self->store->name, self->config.registry_id);
+		registration_complain(self,
+				      "the registry at %s in %s has no ID yet, but --registry-id "
+				      "is %s; check the root in --zookeeper, or start a server "
+				      "without --registry-id, which adds an ID",
+				      self->config.root, self->store->name,
+				      self->config.registry_id);
 		return;
 	}
 	if (record == NULL) {
@@ -146,20 +145,19 @@ static void check_registry_id(Registration *self, const StoreRecord *record)
 	id = znode_registry_from_json(record->data, record->length, &error);
 	if (id == NULL) {
 		registration_complain(self,
-				      "%s in %s does not parse: %s; delete it: a server that "
-				      "runs adds its ID again",
+				      "%s in %s does not parse: %s; delete it, so that a running "
+				      "server adds its ID again",
 				      self->keys.registry, self->store->name, error->message);
 	} else if (self->registry_id != NULL && !g_str_equal(id, self->registry_id)) {
 		registration_complain(
 			self,
-			"the registry at %s in %s is another one: its ID is %s, and "
-			"was %s; see docs/how-to/backup.md, and restart the server to "
-			"use it",
+			"the registry at %s in %s is a different one: its ID is now %s, and was "
+			"%s; see docs/how-to/backup.md, and restart the server to use it",
 			self->config.root, self->store->name, id, self->registry_id);
 	} else if (self->config.registry_id != NULL && !g_str_equal(id, self->config.registry_id)) {
 		registration_complain(self,
-				      "the ID of the registry at %s in %s is %s, --registry-id is "
-				      "%s: check the servers and the root in --zookeeper",
+				      "the ID of the registry at %s in %s is %s, but --registry-id "
+				      "is %s; check the servers and the root in --zookeeper",
 				      self->config.root, self->store->name, id,
 				      self->config.registry_id);
 	} else {
@@ -174,10 +172,11 @@ static void check_registry_id(Registration *self, const StoreRecord *record)
  * them. */
 static void continue_without_limits(Registration *self, const char *fault)
 {
-	g_autofree char *text = g_strdup_printf(
-		"%s in %s cannot be used (%s), so no worker ID can be claimed; let all servers "
-		"read and write it, or delete it: each server adds its own limits when it connects",
-		self->keys.limits, self->store->name, fault);
+	g_autofree char *text =
+		g_strdup_printf("%s in %s cannot be used (%s), so no worker ID can be claimed; let "
+				"all servers read and write it, or delete it, so that each server "
+				"adds its own limits when it connects",
+				self->keys.limits, self->store->name, fault);
 
 	if (!self->reservation.is_held) {
 		registration_complain(self, "%s", text);
@@ -235,15 +234,13 @@ static void take_prepared(Registration *self, const StoreMessage *answer, const 
 			check_layout(self, record);
 		else if (self->config.create_registry)
 			make_records(self, registry, TRUE);
-		/* the root may be a typo, and a second registry would issue the same IDs as the
-		 * first */
-		else
-			registration_complain(self,
-					      "%s has no registry at %s: check the root in "
-					      "--zookeeper; to make a new registry, run "
-					      "snowflakectl registry init, or give "
-					      "--create-registry",
-					      self->store->name, self->config.root);
+		else /* the root may be a typo, and a second registry would issue the same IDs */
+			registration_complain(
+				self,
+				"%s has no registry at %s; check the root in --zookeeper, or, for "
+				"a new registry, run snowflakectl registry init or give "
+				"--create-registry",
+				self->store->name, self->config.root);
 		break;
 	case PREPARATION_REGISTRY:
 		check_registry_id(self, record);
@@ -585,7 +582,7 @@ static void choose_worker_id(Registration *self)
 	/* Without the floor, this server does not know which ticks may already be used, so it
 	 * claims nothing. Servers with a lease continue. */
 	if (listing->floor.damage != NULL) {
-		registration_complain(self, "%s in %s %s; so no worker ID can be claimed; %s",
+		registration_complain(self, "%s in %s %s, so no worker ID can be claimed; %s",
 				      self->keys.floor, self->store->name, listing->floor.damage,
 				      listing->floor.remedy);
 		return;

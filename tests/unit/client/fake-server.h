@@ -21,10 +21,10 @@ typedef enum {
 	FAKE_KEEP,  /* send what was appended, continue */
 	FAKE_CLOSE, /* send it, then close the connection */
 	FAKE_DRIP,  /* send it a byte every 20 ms */
-	FAKE_STOP,  /* send it, then close the connection, and take no other */
+	FAKE_STOP,  /* send it, close the connection, and accept no other */
 } FakeNext;
 
-/* Appends the bytes that answer @request, the header of the frame included. Runs in the server's
+/* Appends the bytes that answer @request, including the frame header. Runs in the server's
  * thread. */
 typedef FakeNext (*FakeAnswer)(const FakeRequest *request, GByteArray *out, gpointer user_data);
 
@@ -33,7 +33,7 @@ typedef FakeNext (*FakeAnswer)(const FakeRequest *request, GByteArray *out, gpoi
 FakeServer *fake_server_new_at(const char *address, FakeAnswer answer, gpointer user_data);
 FakeServer *fake_server_new(FakeAnswer answer, gpointer user_data);
 
-/* Where a client finds it: host:port, or unix:/path. */
+/* The server's address for clients: host:port, or unix:/path. */
 const char *fake_server_text(const FakeServer *self);
 guint fake_server_requests(const FakeServer *self);
 guint fake_server_connections(const FakeServer *self);

@@ -23,7 +23,7 @@ typedef struct {
 		PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, 0                             \
 	}
 
-/* To be called by changed(). */
+/* Must be called by changed(). */
 void upstream_news_note(gpointer news);
 
 typedef struct {

@@ -137,7 +137,8 @@ TEST("/layout/check", test_check)
 		{{0, 1000, 32, 0, 0, 31}, NULL},
 		{{0, 1, 1, 31, 31, 0}, NULL},
 		{{253402300799999, 1, 1, 31, 31, 0},
-		 "1 time bits in ticks of 1 ms, from 253402300799999 ms on, end after the year "
+		 "1 time bits in ticks of 1 ms, from 253402300799999 ms onwards, end after the "
+		 "year "
 		 "9999; use fewer time bits"},
 		{{253402300799998, 1, 1, 31, 31, 0}, NULL},
 		{{253402300799997, 1, 1, 31, 31, 0}, NULL},
@@ -153,12 +154,13 @@ TEST("/layout/check", test_check)
 		{{0, 1, 31, 0, 0, 32}, "sequence_bits 32 is out of range, 0 to 31"},
 		{{0, 1, 41, 5, 5, 11}, NULL},
 		{{0, 1, 1, 0, 0, 0}, NULL},
-		{{0, 1, 41, 5, 6, 12}, "the four fields have 64 bits in all; the limit is 63"},
+		{{0, 1, 41, 5, 6, 12}, "the four fields have 64 bits in total; the limit is 63"},
 		{{0, 1, 63, 0, 0, 0},
-		 "63 time bits in ticks of 1 ms, from 0 ms on, end after the year 9999; use fewer "
-		 "time bits"},
+		 "63 time bits in ticks of 1 ms, from 0 ms onwards, end after the year 9999; use "
+		 "fewer time bits"},
 		{{0, 1, 48, 0, 0, 15},
-		 "48 time bits in ticks of 1 ms, from 0 ms on, end after the year 9999; use fewer "
+		 "48 time bits in ticks of 1 ms, from 0 ms onwards, end after the year 9999; use "
+		 "fewer "
 		 "time bits"},
 	};
 
@@ -216,26 +218,28 @@ TEST("/layout/parse-refuses", test_parse_refuses)
 		 "a layout needs six fields; sequence_bits is missing"},
 		{"epoch_ms=0,tick_ms=1,time_bits=41,datacenter_bits=5,worker_bits=5,sequence_bits="
 		 "11",
-		 "the four fields have 62 bits in all, but must have 63; for 62 bits, add "
+		 "the four fields have 62 bits in total, but must have 63; for 62 bits, add "
 		 "total_bits=62"},
 		{"epoch_ms=0,tick_ms=1,time_bits=41,datacenter_bits=5,worker_bits=5,sequence_bits="
 		 "11,total_bits=63",
-		 "the four fields have 62 bits in all, but must have 63; for 62 bits, add "
+		 "the four fields have 62 bits in total, but must have 63; for 62 bits, add "
 		 "total_bits=62"},
 		{"epoch_ms=0,tick_ms=1,time_bits=41,datacenter_bits=0,worker_bits=5,sequence_bits="
 		 "8,total_bits=53",
-		 "the four fields have 54 bits in all, but must have 53; for 54 bits, add "
+		 "the four fields have 54 bits in total, but must have 53; for 54 bits, add "
 		 "total_bits=54"},
 		{"epoch_ms=0,tick_ms=1,time_bits=41,datacenter_bits=6,worker_bits=5,sequence_bits="
 		 "12,total_bits=63",
-		 "the four fields have 64 bits in all; the limit is 63"},
+		 "the four fields have 64 bits in total; the limit is 63"},
 		{"total_bits=64", "total_bits 64 is out of range, 1 to 63"},
 		{"total_bits=53,total_bits=53", "total_bits is given twice"},
 		{"epoch_ms=0,epoch_ms=0", "epoch_ms is given twice"},
-		{"epoch_ms=0,", "\"\" is not a field of a layout with a number"},
-		{"epoch_ms=0,tick_ms", "\"tick_ms\" is not a field of a layout with a number"},
-		{"epoch=0", "\"epoch=0\" is not a field of a layout with a number"},
-		{" epoch_ms=0", "\" epoch_ms=0\" is not a field of a layout with a number"},
+		{"epoch_ms=0,", "\"\" is not a layout field with a number, such as tick_ms=1"},
+		{"epoch_ms=0,tick_ms",
+		 "\"tick_ms\" is not a layout field with a number, such as tick_ms=1"},
+		{"epoch=0", "\"epoch=0\" is not a layout field with a number, such as tick_ms=1"},
+		{" epoch_ms=0",
+		 "\" epoch_ms=0\" is not a layout field with a number, such as tick_ms=1"},
 		{"epoch_ms=", "epoch_ms \"\" is not a number"},
 		{"epoch_ms=-1", "epoch_ms \"-1\" is not a number"},
 		{"epoch_ms=+1", "epoch_ms \"+1\" is not a number"},

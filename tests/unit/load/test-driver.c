@@ -16,7 +16,7 @@
 #define GOOD HEAD "\0\0\0\0\0\0\0\1"
 #define OOPS "\0\0\0\x24\x80\1\0\3\0\0\0\6get_id\0\0\0\0\x0b\0\1\0\0\0\3oop\x08\0\2\0\0\0\6\0"
 
-/* Where these have their sequence number, and the call too. */
+/* Offset of the sequence number in these replies, and in the call. */
 #define SEQID_OFFSET    18
 #define CALL_HEAD_BYTES 22
 
@@ -32,7 +32,7 @@ typedef enum {
 	RIGHT,
 	AS_IT_IS,     /* not even the sequence number is set */
 	OTHER_CALL,   /* the sequence number of the next call */
-	OTHER_CLIENT, /* a sequence number of no call of this connection */
+	OTHER_CLIENT, /* a sequence number that no call of this connection has */
 	FIRST_AGAIN,  /* the sequence number of the first call again, from the second reply on */
 	TWICE,        /* each reply twice */
 	SWAPPED,      /* the replies to two calls */
@@ -168,7 +168,7 @@ static void answer_all(Server *self, int fd)
 			g_usleep(self->stall_ms * 1000); /* lint: allow sleep: a stall */
 		if (!answer(self, fd, seqid))
 			break;
-		/* do not read on either, or all of it might be sent in one piece */
+		/* do not read further either; otherwise everything might be sent in one piece */
 		if (self->trick == TOO_EARLY) {
 			sem_wait(&self->over);
 			break;

@@ -361,8 +361,8 @@ static const struct {
 	{"--sequence-start 8193 --layout uid-generator", "sequence-start: 8193 is above 8192"},
 	{"--threads \x1b[31m", "--threads: \"\\x1b[31m\" is not"},
 	/* words instead of numbers */
-	{"--worker-id MAC", "--worker-id: \"MAC\" is not a whole number, 0 to what fits the "
-			    "layout, or mac or ip or ordinal"},
+	{"--worker-id MAC", "--worker-id: \"MAC\" is not a whole number, 0 to the layout's "
+			    "limit, or mac or ip or ordinal"},
 	{"--worker-id mac0", "--worker-id: \"mac0\" is not a whole number"},
 	{"--worker-id mac,ip", "--worker-id: \"mac,ip\" is not a whole number"},
 	{"--worker-id continue", "--worker-id: \"continue\" is not a whole number"},
@@ -374,7 +374,7 @@ static const struct {
 	 "on-clock-step: reclaim claims another worker ID"},
 	{"--on-clock-step reclaim --worker-id ip", "on-clock-step: reclaim claims another"},
 	{"--sequence-start 0",
-	 "--sequence-start: \"0\" is not a whole number, 1 to what fits the layout, or continue"},
+	 "--sequence-start: \"0\" is not a whole number, 1 to the layout's limit, or continue"},
 	{"--sequence-start Continue", "--sequence-start: \"Continue\" is not a whole"},
 	{"--sequence-start=", "--sequence-start: \"\" is not a whole number"},
 	/* local sockets */

@@ -13,10 +13,11 @@ typedef struct {
 	pthread_cond_t unstuck;
 	gboolean stuck; /* extending and releasing hang in poll; see fake_registry_unstick() */
 	/* the answers */
-	int claim_code, extend_code; /* a RegistryError, or WORKS; extend_code of a release too */
-	int cancel_code;             /* for a cancelled operation; a claim can be WORKS even then */
-	gboolean pending;            /* operations stay pending; see fake_registry_go_on() */
-	gboolean unheard;            /* a release stays pending, and fails at stop_by_us */
+	/* a RegistryError, or WORKS; also the extend_code of a release */
+	int claim_code, extend_code;
+	int cancel_code;   /* for a cancelled operation; a claim can be WORKS even then */
+	gboolean pending;  /* operations stay pending; see fake_registry_go_on() */
+	gboolean unheard;  /* a release stays pending, and fails at stop_by_us */
 	gint64 first_tick; /* first tick of the next claim; 0 for the tick of the request */
 	guint worker_id;
 	gint64 wait_ticks;  /* G_MAXINT64 if unknown */

@@ -61,7 +61,7 @@ int __wrap_clock_gettime(clockid_t id, struct timespec *out_time)
 	return 0;
 }
 
-/* The mutex of the condition must be held, as for the real function. */
+/* The caller must hold the mutex of the condition, as for the real function. */
 int __wrap_pthread_cond_signal(pthread_cond_t *cond)
 {
 	pthread_mutex_lock(&mutex);

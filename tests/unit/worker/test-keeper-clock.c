@@ -147,7 +147,7 @@ TEST("/keeper-clock/registry-confirms", test_registry_confirms)
 	}
 }
 
-/* The clock of the registry has moved, ours has not. */
+/* The clock of the registry has moved, but the local clock has not. */
 TEST("/keeper-clock/differs", test_clock_differs)
 {
 	g_auto(Server) server;

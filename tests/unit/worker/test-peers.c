@@ -14,7 +14,7 @@
 #define MAX_SKEW_MS   10000
 #define OFFSET_MS     1000000
 #define MAX_PEERS     4
-#define AHEAD_MS      3600000 /* from our clock to the peers' clocks */
+#define AHEAD_MS      3600000 /* offset of the peers' clocks from the local clock */
 #define TOLERATED_MS  30000   /* delay on a busy machine */
 
 /* Judging. The macros are about peer 0, which claims worker ID 5. */
@@ -100,12 +100,13 @@ TEST("/peer-report/one-peer", test_one_peer)
 	}
 }
 
-/* Clocks of @n peers, in s ahead of ours, and the difference between ours and the median, in s. */
+/* Clocks of @n peers, in seconds ahead of the local clock, and the difference between the local
+ * clock and the median, in seconds. */
 static const struct {
 	guint n;
 	gint64 ahead_s[MAX_PEERS];
 	gint64 behind_s;   /* 0 if no contradiction */
-	gint64 furthest_s; /* how far our clock is ahead of the one that differs most */
+	gint64 furthest_s; /* how far the local clock is ahead of the one that differs most */
 } CLOCKS[] = {
 	{1, {10}, 0, -10},
 	{1, {11}, 11, -11},
@@ -248,7 +249,7 @@ static void signal_take(Signal *self)
 	pthread_mutex_unlock(&self->mutex);
 }
 
-/* Our side: the clock, the peers, and whether the check is done. */
+/* The checking side: the clock, the peers, and whether the check is done. */
 typedef struct {
 	Clock clock; /* the first member */
 	gint64 ahead_ms;
