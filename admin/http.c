@@ -32,7 +32,7 @@
 #define LOOK_AROUND_MS   1000
 #define ASK_AGAIN_MS     5
 /* How long the thread answers requests in one round. After this time, all requests except probes
- * wait for the next round. A connection that waits to be accepted can be a probe: while such
+ * wait for the next round. A connection that waits to be accepted may be a probe: while such
  * connections exist, a round answers other requests only after a pause. */
 #define ANSWERS_US       5000
 #define CROWD_PAUSE_US   50000
@@ -463,7 +463,7 @@ static void *serve_http(void *data)
 	AdminHttp *self = data;
 
 	pthread_setname_np(pthread_self(), "admin");
-	/* lowers the priority of this thread only; the server also works if this fails */
+	/* lowers the priority of this thread only; the server still works if this fails */
 	setpriority(PRIO_PROCESS, (id_t)gettid(), NICENESS);
 	while (polled_at(self, POLLED_STOP)->revents == 0) {
 		gboolean is_crowded = FALSE; /* more connections may be waiting */

@@ -28,7 +28,7 @@ typedef struct {
 	/* names of the query's parameters, NULL-terminated; or NULL */
 	const char *const *parameters;
 	/* The path draws IDs. It supports POST instead of HEAD, because HEAD would waste IDs. It
-	 * refuses requests that a page of another site can cause. */
+	 * refuses requests that a page of another site may cause. */
 	gboolean draws;
 	gboolean is_probe; /* requests for this path are answered before all others */
 	/* Called in the server's thread; must not block. Sets @reply, or leaves it empty to be

@@ -76,7 +76,7 @@ void admin_reply_refuse(AdminReply *self, const AdminRequest *request, guint sta
 
 /*
  * Checks the head of a request that libmicrohttpd has read. Version 0.9.75 accepts heads that RFC
- * 9112 forbids. A proxy can interpret the bytes of such a head as a different request.
+ * 9112 forbids. A proxy may interpret the bytes of such a head as a different request.
  *
  * libmicrohttpd reads neither bodies nor cookies: admin_head_begin() puts a Content-Length of 0 and
  * an empty Cookie before the client's, and libmicrohttpd uses the first. Without these fields, it

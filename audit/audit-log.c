@@ -426,7 +426,7 @@ void audit_log_join(AuditLog *self)
 			;
 		writer->hangs = writer->running && !writer->ended;
 		pthread_mutex_unlock(&writer->mutex);
-		/* read this before the other values, because a hanging thread can continue in
+		/* read this before the other values, because a hanging thread may continue in
 		 * between */
 		reported = atomic_load_explicit(&writer->reported_ids, memory_order_acquire);
 		audit_log_get_sink(self, i, &status);

@@ -57,7 +57,7 @@ static const char *parse_line(const char *line, gsize length, AuditEntry *entry)
 	if (entry->id != 0)
 		return "an ID without a useragent";
 	if (entry->tag < 1)
-		return "a gap with a count of missing IDs below 1";
+		return "a gap with fewer than one missing ID";
 	entry->missing = (guint64)entry->tag;
 	entry->tag = 0;
 	return NULL;

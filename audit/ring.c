@@ -75,7 +75,7 @@ static guint64 words_of(gsize agent_length)
 	return HEAD_WORDS + (agent_length + WORD - 1) / WORD;
 }
 
-/* Copies part of a record, which can wrap around the end of the ring. */
+/* Copies part of a record, which may wrap around the end of the ring. */
 static void copy_out(const AuditRing *self, guint64 position, void *to, guint64 words)
 {
 	guint64 at = position & (self->n_words - 1);

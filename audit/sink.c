@@ -157,7 +157,7 @@ static gboolean file_sink_open(FileSink *self, int *out_fd, gboolean *out_line_o
 	return TRUE;
 }
 
-/* A disk that is nearly full can accept part of the lines. The next call continues after that
+/* A disk that is nearly full may accept part of the lines. The next call continues after that
  * part. */
 static gboolean file_sink_write(AuditSink *sink, const GByteArray *lines,
 				guint limit_ms G_GNUC_UNUSED, GError **error)

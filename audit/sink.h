@@ -30,7 +30,7 @@ gboolean audit_target_check(const AuditTarget *self, GError **error);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(AuditTarget, audit_target_free)
 
 /*
- * An open target: a file or a Scribe server. For one thread only. Calls can block.
+ * An open target: a file or a Scribe server. Only one thread may use it. Calls may block.
  */
 typedef struct _AuditSink AuditSink;
 

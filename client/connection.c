@@ -353,7 +353,7 @@ gboolean client_connection_is_stale(ClientConnection *self)
 {
 	char byte;
 
-	/* with TLS, the bytes can be part of TLS itself, such as tickets */
+	/* with TLS, the bytes may be part of TLS itself, such as tickets */
 	return self->in->len > 0 ||
 	       tls_client_receive(self->tls, self->fd, &byte, sizeof(byte)) >= 0 || errno != EAGAIN;
 }

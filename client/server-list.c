@@ -309,7 +309,7 @@ static void queue_addresses(ServerList *self, Server *server)
 	}
 }
 
-/* Reconnects: since the last call, an old connection can have been closed at any time, which is not
+/* Reconnects: since the last call, an old connection may have been closed at any time, which is not
  * a failure of the server. @failure: (transfer full) */
 static void fail_attempt(ServerList *self, Attempt *attempt, GError *failure, gint64 now_us)
 {
@@ -524,7 +524,7 @@ static gboolean advance_attempt(ServerList *self, Attempt *attempt, gint64 now_u
 /* Calls */
 
 /* Queues the attempts of a pass. Without retries, each server is tried once. With retries, a slow
- * attempt on an old connection is repeated on a new one, because the old one can have broken
+ * attempt on an old connection is repeated on a new one, because the old one may have broken
  * unnoticed. */
 static void begin_pass(ServerList *self, gint64 now_us)
 {

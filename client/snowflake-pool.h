@@ -30,7 +30,7 @@ G_BEGIN_DECLS
  * empty while there are no takes, so the first take after a pause waits for a round trip to a
  * server. The pool's thread discards IDs that are older than max_age_ms, so the time in an ID is at
  * most this much earlier than the take. If the process was suspended or got no CPU time, a few
- * takes can return older IDs before this thread has run.
+ * takes may return older IDs before this thread has run.
  *
  * Servers: the pool uses the servers of the list, each at all addresses of its name. With discover,
  * it also uses the servers that these servers report (get_workers). It resolves names and requests

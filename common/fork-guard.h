@@ -39,14 +39,14 @@ void fork_guard_lock(void);
 void fork_guard_unlock(void);
 
 /*
- * Work. A working thread can hold locks of GLib (types, quarks, random numbers). A lock that is
+ * Work. A working thread may hold locks of GLib (types, quarks, random numbers). A lock that is
  * held during a fork() stays locked in the child for ever. Therefore fork() waits while any thread
  * works. A thread pauses its work while it waits, even for a disk.
  *
  * The keeper's thread counts as such a thread. The threads that resolve names, open sessions and
  * probe other servers do not, because their waits have no time limit. Such threads exist at the
- * start and, with ZooKeeper, after a session was lost. If the program forks while they exist, a new
- * node in the child may fail to start.
+ * start and, with ZooKeeper, after a session has been lost. If the program forks while they exist,
+ * a new node in the child may fail to start.
  */
 
 /* The calling thread counts as working from enter to leave. In between, it may call fork() only

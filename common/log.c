@@ -14,7 +14,7 @@
 #include "core/text.h"
 
 /* Returns whether standard error is the journal, which interprets <4> at the start of a line as its
- * priority. A child process inherits JOURNAL_STREAM but can have a different standard error, so the
+ * priority. A child process inherits JOURNAL_STREAM but may have a different standard error, so the
  * variable must match the file. */
 static gboolean is_journal_stderr(void)
 {

@@ -93,8 +93,8 @@ typedef enum {
 	/* server, datacenter_id, worker_id, away_ms (0 after the start). The first usable server
 	 * after a time without one. */
 	LOG_RELAY_SERVER,
-	/* error. No server is usable. Up to 16 different errors, then the current one once a
-	 * minute. */
+	/* error. No server is usable. Logged for each of the first 16 different errors, then once a
+	 * minute with the current error. The count restarts after a minute without an error. */
 	LOG_RELAY_NO_SERVER,
 	LOG_RELAY_DISCONNECTED, /* server, error. The last usable server, and its error. */
 	/* server, nonce, first_sender, error, servers, remedy. The server is excluded for 10

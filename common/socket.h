@@ -42,6 +42,6 @@ char *socket_name_peer(int fd);
 char *socket_name_local(int fd);
 
 /* Returns whether the TCP socket @fd is connected to itself. If no process listens on a port, the
- * kernel can choose this port for the client, whose connection request then reaches the client
+ * kernel may choose this port for the client, whose connection request then reaches the client
  * itself. */
 gboolean socket_is_self_connected(int fd);

@@ -315,7 +315,7 @@ gint64 generator_ahead_ns(const Generator *self)
 	gint64 now_ns = clock_now_ns(self->clock);
 	gint64 tick = cursor_tick(&self->layout, lease_last_cursor(lease));
 
-	/* no ID was issued yet, and a reservation can begin in the future */
+	/* no ID was issued yet, and a reservation may begin in the future */
 	if (tick < lease->first_tick)
 		return 0;
 	return MAX(layout_tick_start_ms(&self->layout, tick) * CLOCK_NS_PER_MS - now_ns, 0);

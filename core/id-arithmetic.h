@@ -83,8 +83,8 @@ static inline int64_t layout_tick_start_ms(const Layout *self, int64_t tick)
 	return self->epoch_ms + tick * self->tick_ms;
 }
 
-/* Returns the datacenter ID and the worker ID at their positions in an ID. Both fit their fields.
- */
+/* Returns the datacenter ID and the worker ID at their positions in an ID. Both must fit their
+ * fields. */
 static inline uint64_t layout_fixed_bits(const Layout *self, unsigned datacenter_id,
 					 unsigned worker_id)
 {

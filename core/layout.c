@@ -104,9 +104,10 @@ gboolean layout_check(const Layout *self, GError **error)
 				    layout_total_bits(self), LAYOUT_MAX_BITS);
 	if (layout_max_tick(self) >= (END_OF_TIME_MS - self->epoch_ms) / self->tick_ms) {
 		return id_error_set(error, ID_ERROR_INVALID,
-				    "%u time bits in ticks of %" G_GINT64_FORMAT
-				    " ms, from %" G_GINT64_FORMAT
-				    " ms onwards, end after the year 9999; use fewer time bits",
+				    "with %u time bits, ticks of %" G_GINT64_FORMAT
+				    " ms and the epoch %" G_GINT64_FORMAT
+				    " ms, the last tick is after the year 9999; use fewer time "
+				    "bits",
 				    self->time_bits, self->tick_ms, self->epoch_ms);
 	}
 	return TRUE;
@@ -237,7 +238,7 @@ static gboolean check_part(const char *name, gint64 value, guint bits, GError **
 		return TRUE;
 	return id_error_set(error, ID_ERROR_OUT_OF_RANGE,
 			    "%s %" G_GINT64_FORMAT
-			    " does not fit the layout, 0 to %" G_GINT64_FORMAT,
+			    " does not fit the layout, which allows 0 to %" G_GINT64_FORMAT,
 			    name, value, max);
 }
 

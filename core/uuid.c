@@ -49,7 +49,9 @@ gboolean uuid_parse(const char *text, Uuid *out_uuid, GError **error)
 		shown = text_escape(text, strlen(text));
 		return id_error_set(
 			error, ID_ERROR_INVALID,
-			"\"%s\" is not a UUID; a UUID has 8-4-4-4-12 digits of 0-9 and a-f", shown);
+			"\"%s\" is not a UUID; a UUID consists of hexadecimal digits in groups "
+			"of 8-4-4-4-12",
+			shown);
 	}
 	for (const char *c = text; *c != '\0'; c++)
 		if (*c != '-') {

@@ -59,7 +59,7 @@ gboolean uuid_parse(const char *text, Uuid *out_uuid, GError **error) G_GNUC_WAR
  * the ID's time and its low 22 bits: datacenter ID, worker ID and sequence. It sorts like its ID,
  * and converts back to it.
  *
- * The bits do not show which kind a UUID is. A plain UUID whose time is within the layout can also
+ * The bits do not show which kind a UUID is. A plain UUID whose time is within the layout may also
  * be converted to an ID, but that ID is meaningless.
  */
 #define UUID_COUNTER_BITS 42

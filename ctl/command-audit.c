@@ -291,7 +291,8 @@ static gboolean parse_options(Audit *self)
 	}
 	if (given.agent != NULL && given.duplicates) {
 		ctl_output_complain(
-			"--agent hides duplicates of other useragents; remove it, or --duplicates");
+			"--agent would hide duplicates that other useragents received; remove "
+			"--agent or --duplicates");
 		return FALSE;
 	}
 	if (!ctl_options_layout(given.layout, &self->layout) ||
@@ -506,7 +507,7 @@ static CtlStatus find_duplicates(Audit *self, gboolean json)
 	if (self->n_gaps > 0)
 		ctl_output_complain("%" G_GUINT64_FORMAT
 				    " IDs are missing from the log, in %" G_GUINT64_FORMAT
-				    " gaps; they can be duplicates too",
+				    " gaps; they may be duplicates too",
 				    self->n_missing, self->n_gaps);
 	return self->n_duplicates > 0 || ctl_audit_reader_any_bad(self->reader) ? CTL_FAILED
 										: CTL_OK;

@@ -128,7 +128,7 @@ const CtlCommand ctl_config_command = {
 		   "passwords that it names. If they are valid, prints ok and the options that "
 		   "differ from their defaults. Otherwise, prints the error that snowflaked would "
 		   "print, and exits with status 1, or 2 if FILE cannot be read. Opens no "
-		   "connections. Run it as the user of snowflaked.",
+		   "connections. Run it as the user that snowflaked runs as.",
 	.takes_no_server = TRUE,
 	.run = run_config,
 };

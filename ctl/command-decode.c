@@ -219,7 +219,8 @@ static gboolean decode_id(Decoder *self, const char *text, GError **error)
 		g_autofree char *shown = text_escape(text, strlen(text));
 
 		g_set_error(error, ID_ERROR, ID_ERROR_INVALID,
-			    "\"%s\" is not a decimal number, 0x with hex digits, a ULID or a UUID; "
+			    "\"%s\" is not a decimal number, a hexadecimal number that begins "
+			    "with 0x, a ULID or a UUID; "
 			    "for another form, give --from crockford, base62 or base58",
 			    shown);
 		return FALSE;
@@ -270,7 +271,7 @@ static gboolean read_line(char line[MAX_LINE_BYTES + 1])
 	gsize length = 0;
 	int byte;
 
-	/* flush before a read that can block, so that the output is visible and Ctrl-C takes
+	/* flush before a read that may block, so that the output is visible and Ctrl-C takes
 	 * effect */
 	if (++n_unflushed >= MAX_UNFLUSHED_LINES || poll(&input, 1, 0) == 0) {
 		ctl_output_flush();
@@ -361,7 +362,8 @@ static char *convert_text(const char *text, GError **error)
 		g_autofree char *shown = text_escape(text, strlen(text));
 
 		g_set_error(error, ID_ERROR, ID_ERROR_INVALID,
-			    "\"%s\" is neither a UUID nor an ID in decimal or 0x with hex digits",
+			    "\"%s\" is neither a UUID nor a decimal ID nor a hexadecimal ID that "
+			    "begins with 0x",
 			    shown);
 		return NULL;
 	}

@@ -21,7 +21,7 @@ static const GOptionEntry entries[] = {
 	G_OPTION_ENTRY_NULL,
 };
 
-/* A server and its last answer. Each server has its own client, so that all values come from this
+/* A server and its last answer. Each server has its own client, so that all values come from that
  * server. */
 typedef struct {
 	const Address *server;

@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* "registry init": creates a registry, before the first server starts.
- *
- * "registry quarantine": makes a registry safe after ZooKeeper was restored from a backup, by
- * raising the floor of each datacenter. The records in a backup are outdated: servers may have
- * reserved more ticks since. */
+/* "registry init": creates a registry, before the first server starts. "registry quarantine": makes
+ * a registry safe after ZooKeeper has been restored from a backup, by raising the floor of each
+ * datacenter. The records in a backup are outdated: servers may have reserved more ticks since. */
 
 #include <stdio.h>
 #include <string.h>
@@ -17,7 +15,7 @@
 
 /* Floors of "registry quarantine":
  *
- * The new floors are later than every tick that can have been reserved so far: ZooKeeper's time,
+ * The new floors are later than every tick that may have been reserved so far: ZooKeeper's time,
  * plus the maximum by which a server's clock can be ahead of it, plus the longest reservation. The
  * records are not changed, and a server that finds its record unchanged continues. Floors only
  * grow, and each write is conditional on the version that was read, so the command can safely be
@@ -413,8 +411,8 @@ static gboolean read_clock(const Quarantine *self, gint64 *out_now_ms, GError **
 	return set_too_many_attempts(path, error);
 }
 
-/* Computes the two ticks of the floor: the last tick that can already be reserved, and the last
- * tick that any server's clock can have reached. Allows for an earlier leader whose clock was ahead
+/* Computes the two ticks of the floor: the last tick that may already be reserved, and the last
+ * tick that any server's clock may have reached. Allows for an earlier leader whose clock was ahead
  * of the current leader's clock.
  */
 static gboolean find_floor(Quarantine *self, GError **error)
@@ -637,9 +635,9 @@ static void print_summary(const Quarantine *self)
 		left += floor->done && !floor->raised;
 	}
 	line = g_strdup_printf("%u floor%s raised, %u already higher and unchanged; no server "
-			       "claims a worker ID before %s: ZooKeeper's time + %" G_GINT64_FORMAT
-			       " ms of --max-clock-skew + %" G_GINT64_FORMAT
-			       " ms of --reservation (option values: %s) + %d ms",
+			       "claims a worker ID before %s: ZooKeeper's time + --max-clock-skew "
+			       "(%" G_GINT64_FORMAT " ms) + --reservation (%" G_GINT64_FORMAT
+			       " ms; both values: %s) + a margin of %d ms",
 			       raised, raised == 1 ? "" : "s", left, until,
 			       self->limits.max_clock_skew_ms, self->limits.reservation_ms,
 			       self->limits_why, SLACK_MS);
@@ -680,7 +678,7 @@ static gboolean check_nobody_came(const Quarantine *self)
 		is_safe = FALSE;
 	}
 	if (count_claims(tree) > 0) {
-		ctl_output_complain("%u servers registered meanwhile", count_claims(tree));
+		ctl_output_complain("%u servers registered in the meantime", count_claims(tree));
 		complain_of_servers(tree);
 		is_safe = FALSE;
 	}
@@ -818,7 +816,7 @@ static CtlRequest *request_registry(CtlZookeeper *zookeeper, GPtrArray *requests
 	g_autofree char *data = znode_layout_to_json(layout);
 	CtlRequest *request;
 
-	/* a parent can exist although this client has no permission to create it */
+	/* a parent may already exist even if this client has no permission to create it */
 	for (const char *slash = strchr(key + 1, '/'); slash != NULL;
 	     slash = strchr(slash + 1, '/'))
 		ctl_zookeeper_write(zookeeper, requests, g_strndup(key, (gsize)(slash - key)),
@@ -935,10 +933,10 @@ const CtlCommand ctl_registry_command = {
 	.summary = "Creates a registry, or makes a restored ZooKeeper safe.",
 	.details = "Run registry init once, before the first server of a new registry starts. It "
 		   "creates the root of --zookeeper, and fails if there is a registry already. "
-		   "Run registry quarantine after ZooKeeper was restored from a backup, and before "
-		   "servers can reach it. It keeps servers from claiming worker IDs until all "
-		   "reservations that the backup may lack have ended. It asks for confirmation, "
-		   "and stops if servers are running.",
+		   "Run registry quarantine after ZooKeeper has been restored from a backup, and "
+		   "before servers can reach it. It keeps servers from claiming worker IDs until "
+		   "all reservations that the backup may lack have ended. It asks for "
+		   "confirmation, and stops if servers are running.",
 	.takes_zookeeper = TRUE,
 	.takes_no_server = TRUE,
 	.entries = entries,

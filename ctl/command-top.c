@@ -277,7 +277,7 @@ static Totals add_up(const GPtrArray *workers)
 		/* count a relay's IDs only at the servers that issued them */
 		totals.ids_per_s += ctl_worker_is_relay(worker) ? 0 : worker->ids_per_s;
 		totals.calls_per_s += worker->calls_per_s;
-		/* add unsigned numbers, because a server can report any number, and a signed sum
+		/* add unsigned numbers, because a server may report any number, and a signed sum
 		 * could overflow */
 		totals.connections =
 			(gint64)((guint64)totals.connections + (guint64)worker->counts.connections);
@@ -306,7 +306,7 @@ static void set_number(JsonObject *object, const char *name, gboolean is_known, 
 }
 
 /* Sets a rate as an integer, because json-glib writes fractions with 17 digits. An incorrect rate
- * can be too large for an integer. */
+ * may be too large for an integer. */
 static void set_rate(JsonObject *object, const char *name, gboolean is_known, double rate)
 {
 	set_number(object, name, is_known, (gint64)round(MIN(rate, 1e15)));
@@ -528,7 +528,7 @@ static void wait_until_due(Top *self)
 }
 
 /* Returns: (transfer full): the servers in the tree.
- * @lost: why the tree can be out of date; NULL if it is up to date */
+ * @lost: why the tree may be out of date; NULL if it is up to date */
 static List *list_tree(Top *self, const GError *lost)
 {
 	List *list = g_new0(List, 1);

@@ -75,7 +75,7 @@ static void ask_member(gpointer item, gpointer data)
 {
 	const CtlFleet *fleet = data;
 	Member *self = item;
-	/* do not keep the client: a connection needs a descriptor, and there can be many more
+	/* do not keep the client: a connection needs a descriptor, and there may be many more
 	 * servers than descriptors */
 	g_autoptr(SnowflakeClient) client =
 		ctl_options_client_new(fleet->options, &self->server, 1);

@@ -174,7 +174,7 @@ GDateTime *ctl_format_local_time(gint64 time_ms)
 	g_autoptr(GTimeZone) zone = NULL;
 	struct tm local;
 
-	/* a 32-bit time_t can be too small */
+	/* a 32-bit time_t may be too small */
 	if (seconds != unix_s ||
 	    localtime_r(&seconds, &local) == NULL) /* lint: allow seconds: checked above */
 		return g_date_time_to_local(utc);

@@ -5,7 +5,7 @@
 
 #define CTL_FORMAT_MAX_TIME_MS G_GINT64_CONSTANT(253402300799999) /* the end of the year 9999 */
 
-/* Formats values that can be missing, for tables ("-") and for JSON (null), and parses times that
+/* Formats values that may be missing, for tables ("-") and for JSON (null), and parses times that
  * operators type. */
 
 /* Returns: (transfer full): the time in RFC 3339 form; "-" if @time_ms is 0, or if RFC 3339 cannot

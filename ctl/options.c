@@ -157,9 +157,10 @@ gboolean ctl_options_time(const char *option, const char *text, gint64 *out_time
 
 	g_autofree char *shown = text_escape(text, strlen(text));
 
-	ctl_output_complain("%s: \"%s\" is not a time in milliseconds since 1970, %" G_GINT64_FORMAT
-			    " at most, or an RFC 3339 time such as 2026-01-31T12:00:00.000Z",
-			    option, shown, CTL_FORMAT_MAX_TIME_MS);
+	ctl_output_complain(
+		"%s: \"%s\" is not a time; give milliseconds since 1970 (at most %" G_GINT64_FORMAT
+		"), or an RFC 3339 time such as 2026-01-31T12:00:00.000Z",
+		option, shown, CTL_FORMAT_MAX_TIME_MS);
 	return FALSE;
 }
 

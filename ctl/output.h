@@ -69,7 +69,7 @@ char *ctl_output_complaint(const char *message);
 /* Sets the members "error" and "kind". */
 void ctl_output_set_error(JsonObject *object, const GError *error);
 
-/* A JSON array on standard output, written element by element because it can be long. */
+/* A JSON array on standard output, written element by element because it may be long. */
 typedef struct {
 	gsize count;
 } CtlArray;
@@ -123,7 +123,7 @@ void ctl_table_print_fitting(CtlTable *full, CtlTable *brief);
 
 /* Returns: (transfer full) (element-type utf8): the lines. If a line would be longer than @columns,
  * the widest column is truncated, but not below 21 characters, the length of an IPv4 address with a
- * port. So a line can still be longer. */
+ * port. So a line may still be longer. */
 GPtrArray *ctl_table_lines(const CtlTable *self, guint columns);
 
 /* Returns whether no line is longer than @columns. */

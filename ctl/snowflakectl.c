@@ -347,7 +347,7 @@ static CtlStatus parse_and_run(int argc, char **argv)
 		return CTL_OK;
 	}
 	if (command == NULL) {
-		ctl_output_complain("a command is missing; see snowflakectl --help");
+		ctl_output_complain("no command is given; see snowflakectl --help");
 		return CTL_USAGE;
 	}
 	if (!ctl_options_number("--timeout MS", given.timeout, 1, MAX_TIMEOUT_MS, &timeout_ms))

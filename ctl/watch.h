@@ -14,10 +14,10 @@
  * While another job uses the terminal, it is not changed.
  */
 
-/* Call it before there are other threads.
- * @redraw: (nullable): called in its own thread, between begin and end of printing, after a key,
- * and after the terminal was resized or used by another job. @on_key: (nullable): called in another
- * thread with each key except q; must not block */
+/* Call it before there are other threads. @redraw: (nullable): called in its own thread, between
+ * begin and end of printing, after a key, and after the terminal has been resized or used by
+ * another job. @on_key: (nullable): called in another thread with each key except q; must not block
+ */
 void ctl_watch_begin(void (*redraw)(gpointer data), void (*on_key)(char key, gpointer data),
 		     gpointer data);
 

@@ -105,7 +105,8 @@ static void set_said(CtlWorker *self, const SnowflakeClientWorker *said, gint64 
 	self->said.worker_id = ctl_worker_is_relay(self) ? -1 : MAX(said->worker_id, -1);
 	self->said.claimed_at_ms = said->claimed_at_ms;
 	self->said.reserved_until_ms = said->reserved_until_ms;
-	/* by the local clock; the current time if the server reports none, or a later one */
+	/* by the local clock; the current time if the server reports no time or a time in the
+	 * future */
 	self->said.as_of_ms = now_ms;
 	if (said->as_of_ms > 0 && said->as_of_ms <= CTL_FORMAT_MAX_TIME_MS)
 		self->said.as_of_ms = MIN(said->as_of_ms - clock_skew_us / 1000, now_ms);

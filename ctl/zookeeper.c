@@ -11,7 +11,7 @@
 #include "common/zookeeper/handle.h"
 #include "worker/zookeeper/store.h"
 
-#define SESSION_MS 4000 /* requested timeout; ZooKeeper can grant a different one */
+#define SESSION_MS 4000 /* requested timeout; ZooKeeper may grant a different one */
 #define CLOSE_MS   1000
 
 struct _CtlZookeeper {
@@ -305,7 +305,7 @@ static gboolean take_answers(CtlZookeeper *self, const GPtrArray *requests, GErr
 gboolean ctl_zookeeper_wait(CtlZookeeper *self, const GPtrArray *requests, GError **error)
 {
 	if (self->store == NULL)
-		return lose_session(self, "the connection was lost", error);
+		return lose_session(self, "the connection is lost", error);
 	if (!take_answers(self, requests, error))
 		return FALSE;
 	for (guint i = 0; i < requests->len; i++) {
@@ -406,7 +406,7 @@ static gboolean read_top(CtlRegistryTree *self, CtlZookeeper *zookeeper, GError 
 	return TRUE;
 }
 
-/* Requests the reservations that the claims of a datacenter name. A single reservation may be
+/* Requests the reservations that are named in a datacenter's claims. A single reservation may be
  * unreadable. */
 static void request_named(const CtlRegistryTree *self, CtlZookeeper *zookeeper,
 			  const DatacenterListing *datacenter, GPtrArray *requests)

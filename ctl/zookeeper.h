@@ -88,9 +88,9 @@ typedef struct {
  * @with_all: read every reservation and the floors; otherwise only the reservations of worker IDs
  *   that a claim contains
  *
- * Reads the tree in a few steps of many requests each, so it is not a snapshot: it may contain
- * parts of a server that starts or stops meanwhile. A datacenter whose first server has not created
- * its reservations yet has no floor, which does not count as damage.
+ * Reads the tree in a few steps of many requests each, so it is not a snapshot. The tree may
+ * contain only some of the records of a server that starts or stops in the meantime. If a
+ * datacenter has no reservations yet, a missing floor does not count as damage.
  *
  * Returns: (transfer full) (nullable): the tree, or %NULL with an error set: a CTL_ZOOKEEPER_ERROR,
  * or an error which says that there is no znode at @root or no valid layout

@@ -634,7 +634,7 @@ static int wait_for_events(LoadDriver *self, struct epoll_event *events)
 
 static void begin_load(LoadDriver *self)
 {
-	/* by default, the kernel can delay timers by up to 50 us to coalesce them */
+	/* by default, the kernel may delay timers by up to 50 us to coalesce them */
 	prctl(PR_SET_TIMERSLACK, 1);
 	load_connection_buffer_init(&self->buffer, self->config.wire);
 	self->calls_left = self->config.calls;

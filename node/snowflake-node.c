@@ -289,10 +289,12 @@ static gboolean wait_or_refuse(SnowflakeNode *self, const RefusedDraw *draw, GEr
 
 	switch (draw->status) {
 	case DRAW_CLOCK_BACK:
-		g_set_error(error, SNOWFLAKE_NODE_ERROR, SNOWFLAKE_NODE_ERROR_CLOCK,
-			    "the clock is %" G_GINT64_FORMAT
-			    " ms behind the last ID; correct it, or wait until it has caught up",
-			    draw->refusal.behind_ms);
+		g_set_error(
+			error, SNOWFLAKE_NODE_ERROR, SNOWFLAKE_NODE_ERROR_CLOCK,
+			"the clock is %" G_GINT64_FORMAT
+			" ms behind the last ID; correct the clock, or wait until it has caught "
+			"up",
+			draw->refusal.behind_ms);
 		return FALSE;
 	case DRAW_CLOCK_OUTSIDE:
 		first = text_time_ms(layout->epoch_ms);

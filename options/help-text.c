@@ -4,7 +4,7 @@
 #include <string.h>
 
 #define MAX_TYPED_BYTES  64 /* no name is longer */
-#define BYTES_FOR_A_STEP 3  /* a name is suggested if it is within one edit per this many bytes */
+#define BYTES_FOR_A_STEP 3  /* a name is suggested if it needs at most one edit per 3 bytes */
 
 /* Returns the number of edits that turn @a into @b. */
 static guint distance_of(const char *a, const char *b)

@@ -179,8 +179,8 @@ static gpointer parse_server(const char *text, GError **error)
 {
 	if (*text != '\0')
 		return address_parse_server(text, error);
-	text_set_bad_value(
-		error, "a server is missing; separate servers by one comma, as in a:7609,b:7609");
+	text_set_bad_value(error,
+			   "an entry is empty; separate servers by one comma, as in a:7609,b:7609");
 	return NULL;
 }
 
@@ -281,7 +281,8 @@ static gboolean set_list(Options *self, const OptionSpec *spec, char *const *tex
 							 "is given twice; remove one");
 	}
 	if (items->len == 0)
-		return text_set_bad_value(error, "a server is missing; give one as HOST:PORT");
+		return text_set_bad_value(error,
+					  "no server is given; give at least one as HOST:PORT");
 	store_pointer(self, spec, g_steal_pointer(&items));
 	return TRUE;
 }
@@ -654,7 +655,8 @@ static gboolean check_options(const Options *self, GError **error)
 
 	if (address_any_is_tls(self->listen) && self->tls_certificate == NULL)
 		return text_set_bad_value(error,
-					  "listen: tls: requires tls-certificate and tls-key");
+					  "listen: an address with the prefix \"tls:\" requires "
+					  "tls-certificate and tls-key");
 	if ((self->tls_certificate == NULL) != (self->tls_key == NULL))
 		return text_set_bad_value(error, "%s: needs %s",
 					  self->tls_key == NULL ? "tls-certificate" : "tls-key",
@@ -693,8 +695,9 @@ static gboolean check_options(const Options *self, GError **error)
 	if (self->on_clock_step == OPTIONS_CLOCK_STEP_RECLAIM &&
 	    (self->zookeeper == NULL || self->worker_id >= 0))
 		return text_set_bad_value(error,
-					  "on-clock-step: reclaim claims another worker ID, so it "
-					  "requires zookeeper and no number in worker-id");
+					  "on-clock-step: \"reclaim\" switches to another worker "
+					  "ID, so it requires zookeeper, and worker-id must not be "
+					  "a number");
 	return TRUE;
 }
 

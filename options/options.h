@@ -109,8 +109,8 @@ typedef struct {
 	LogLevel log_level;
 	LogFormat log_format;
 
-	/* Returns: a table that maps an option's name (borrowed) to the texts given last, joined
-	 * with semicolons, or to the default. */
+	/* maps an option's name (borrowed) to the texts given last, joined with semicolons, or to
+	 * the default */
 	GHashTable *given;
 } Options;
 

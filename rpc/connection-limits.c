@@ -84,8 +84,8 @@ char *origin_text(const Origin *self)
 
 /* The table */
 
-/* Number of connections that are examined before the lock is released, and number of such chunks
- * that are examined for one new connection, which takes about 20 ms. */
+/* CHUNK connections are examined before the lock is released. For one new connection, at most
+ * MOST_CHUNKS chunks are examined, which takes at most about 20 ms. */
 #define CHUNK       64
 #define MOST_CHUNKS 256
 

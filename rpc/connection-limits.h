@@ -70,8 +70,8 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(ConnectionLimits, connection_limits_free)
  * only waiting bytes are checked there; see connection_entry_note_active(). */
 gboolean connection_limits_is_idle(int fd, guint idle_ms);
 
-/* Sets the limits, which take effect with the next new connection. For the admitting thread
- * only. */
+/* Sets the limit per address, which takes effect with the next new connection. Must be called by
+ * the thread that admits connections. */
 void connection_limits_set_max_per_address(ConnectionLimits *self, guint max_per_address);
 
 /* Returns %FALSE if CONNECTION_LIMITS_MOST_CLOSING connections are closing. In this case,

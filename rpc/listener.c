@@ -60,9 +60,9 @@ static int lock_directory(const char *path, const char *directory, GError **erro
 				directory);
 	else if (number == EWOULDBLOCK)
 		set_local_error(path, number, error,
-				"cannot lock %s within %d s: another process holds the lock, such "
-				"as flock(1) or a server that hangs at its start; end it, or use "
-				"another directory",
+				"cannot lock %s within %d s: another process holds the lock, for "
+				"example flock(1) or a server that hung during startup; stop that "
+				"process, or use another directory",
 				directory, LOCK_WAIT_MS / 1000);
 	else
 		set_local_error(path, number, error, "cannot open and lock the directory %s: %s",

@@ -36,7 +36,7 @@ gboolean retry_timer_init(RetryTimer *self, int poller, GError **error) G_GNUC_W
 /* Sets the timer to @at_us; 0 to turn it off. Makes no system call if nothing changes. */
 void retry_timer_set(RetryTimer *self, gint64 at_us);
 
-/* Resets the timer after its descriptor was readable. */
+/* Resets the timer after its descriptor has become readable. */
 void retry_timer_silence(RetryTimer *self);
 
 /*
@@ -97,6 +97,6 @@ void inbox_add_connection(Inbox *self, const InboxConnection *connection);
 void inbox_wake(Inbox *self);
 void inbox_drain(Inbox *self, gint64 timeout_ms);
 
-/* Takes all mail. For the receiving thread only. @out_mail: (out): free it with
+/* Takes all mail. Must be called by the receiving thread. @out_mail: (out): free it with
  * inbox_mail_clear() */
 void inbox_take(Inbox *self, InboxMail *out_mail);

@@ -55,7 +55,7 @@ static void answer_page(const AdminRequest *request, gpointer user_data G_GNUC_U
 		g_autofree char *shown = text_escape(name, strlen(name));
 
 		admin_reply_refuse(reply, request, MHD_HTTP_NOT_FOUND,
-				   "the page does not contain the file %s", shown);
+				   "the status page has no file named %s", shown);
 		return;
 	}
 	reply->status = MHD_HTTP_OK;
@@ -249,9 +249,11 @@ static void answer_decode(const AdminRequest *request, gpointer user_data, Admin
 
 		admin_reply_refuse(
 			reply, request, MHD_HTTP_BAD_REQUEST,
-			from != NULL ? "from=%s is not decimal, hex, crockford, base62 or base58"
-				     : "\"%s\" is not a decimal number or 0x with hex digits; for "
-				       "another form, add from=crockford, base62 or base58",
+			from != NULL
+				? "from=%s is not decimal, hex, crockford, base62 or base58"
+				: "\"%s\" is neither a decimal number nor a hexadecimal number "
+				  "that begins with 0x; for another form, add "
+				  "from=crockford, base62 or base58",
 			shown);
 		return;
 	}

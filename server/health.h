@@ -10,7 +10,7 @@
 typedef struct {
 	const ServiceConfig *service;
 	gint64 check_ms; /* interval of the watchdog's checks; set before there are other threads */
-	_Atomic gint64 progress_at_us; /* time of the last health_note(), or of the next check */
+	_Atomic gint64 progress_at_us; /* time of the last health_note(), plus its @for_ms */
 } Health;
 
 #define HEALTH_CHECK_MS 5000 /* interval, unless systemd's watchdog needs a shorter one */

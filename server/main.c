@@ -62,9 +62,9 @@ static gboolean on_event(gint fd, GIOCondition condition G_GNUC_UNUSED, gpointer
 
 /*
  * The main loop handles signals, so that no signal ends the process before it has released its
- * worker ID. It handles signals that request a stop; and it logs other signals that would end the
- * process by default. Signals for faults of the process, job control signals and harmless signals
- * keep their default actions.
+ * worker ID. It handles signals that request a stop or a reload, and only logs other signals that
+ * would end the process by default. Signals that report a crash (such as SIGSEGV), job control
+ * signals and harmless signals keep their default actions.
  */
 static const int STOPS[] = {SIGTERM, SIGINT, SIGQUIT};
 

@@ -590,7 +590,7 @@ static const Metric METRICS[] = {
 	      "How far the clock is ahead of ZooKeeper's; negative if behind.", UNIT_NS, "clock",
 	      "registry_skew_ms", GAUGE_REGISTRY_SKEW),
 	GAUGE("snowflake_peers_clock_skew_seconds",
-	      "How far the clock is ahead of the peer's clock that differs most; negative if "
+	      "How far the clock is ahead of the peer clock that differs most from it; negative if "
 	      "behind.",
 	      UNIT_NS, "clock", "peers_skew_ms", GAUGE_PEERS_SKEW),
 	GAUGE("snowflake_cursor_ahead_seconds",

@@ -114,9 +114,9 @@ static void report_layout_differs(RelaySource *self, gint64 id)
 					     "correct the clocks"));
 }
 
-/* Takes a batch that has arrived. It goes to the first call that requests the same number of IDs
- * within a short time. The call that caused the batch request is tried first. Runs that do not form
- * a batch are discarded. */
+/* Takes the batch if it has arrived, has @count IDs and is not too old; otherwise, requests a new
+ * one, unless a request is in progress. Any call can take the batch; the call that caused the batch
+ * request is tried first. Runs that cannot be joined into one are discarded. */
 static gboolean draw_batch(RelaySource *self, BatchSlot *slot, guint count, IdRun *out_run)
 {
 	PoolBatchRequestState state = pool_batch_request_state(slot->order);
@@ -311,7 +311,7 @@ static void log_reason(RelaySource *self, const PoolView *view)
 
 /* Reads the pool's new view, and logs changes: the server has failed or drains, there is a server
  * again, or a server was excluded. Returns whether the server has changed, because a different
- * server can have a different maximum batch. */
+ * server may have a different maximum batch. */
 static gboolean update_view(RelaySource *self)
 {
 	PoolView view = {0};

@@ -132,8 +132,9 @@ static G_NO_INLINE ServiceOutcome draw_fewer_or_wait(Service *self, const Servic
 		       : SERVICE_REFUSED;
 }
 
-/* Draws @count IDs, or fewer, but at least @least. @least: 1 or @count. For get_id it is 1, because
- * its calls need not get IDs from one draw. */
+/* Draws @count IDs, or fewer, but at least @least. @least: 1 or @count. For get_id, @least is 1:
+ * @count calls are answered together, and the calls for which no ID is left are answered by a later
+ * draw. */
 static inline ServiceOutcome draw_ids(Service *self, const ServiceCall *call, RpcPass *pass,
 				      guint least, guint count, ServiceAnswer *answer)
 {

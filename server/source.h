@@ -50,7 +50,7 @@ typedef struct {
 	 * keeper_get_workers(). */
 	gboolean (*get_workers)(Source *self, gboolean may_wait, GPtrArray **out_workers,
 				GError **error);
-	/* Starts the source. For the main thread only. */
+	/* Starts the source. Must be called by the main thread. */
 	void (*start)(Source *self);
 	/* See keeper_stop(). */
 	gboolean (*stop)(Source *self, gint64 timeout_ms);

@@ -8,7 +8,7 @@
 #include "server/service.h"
 
 /* The bodies of /status.json and similar paths. Unknown values are null. The bodies contain no IDs,
- * because these exceed JavaScript's integers. For one thread only. */
+ * because these exceed JavaScript's integers. Only one thread may use these functions. */
 
 /* The rates of a counter in the last intervals. */
 

@@ -39,8 +39,8 @@ typedef struct {
 	/* extend it, because IDs were drawn since the last write, or the registry requires it even
 	 * when idle */
 	gboolean extension_wanted;
-	/* the first tick at which the clock allows an ID: max-ahead before the lease's first tick
-	 * or the last ID's tick, whichever is later */
+	/* the first tick of the clock at which IDs can be issued: the lease's first tick or the
+	 * last ID's tick, whichever is later, minus max-ahead */
 	gint64 ids_from_tick;
 	gint64 end_tick;
 	/* no extension is possible, because the clock is too far ahead of the registry's */

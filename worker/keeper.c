@@ -257,8 +257,8 @@ static void read_clock(Keeper *self)
 		g_autofree char *last =
 			layout_tick_text(self->layout, layout_max_tick(self->layout));
 		g_autofree char *why = g_strdup_printf(
-			"the clock, %s, is outside the layout, %s to %s; correct it", now, first,
-			last);
+			"the clock, %s, is outside the layout, %s to %s; correct the clock", now,
+			first, last);
 
 		log_event(LOG_WORKER_WAITING, log_text("why", why));
 	}
@@ -788,7 +788,7 @@ static void begin_operation(Keeper *self, RegistryOperation operation)
 				.error = g_error_new_literal(
 					REGISTRY_ERROR, REGISTRY_ERROR_WAIT,
 					"this machine's clock is too far ahead of the registry's "
-					"(see event=clock-differs); correct it"),
+					"(see event=clock-differs); correct the clock"),
 				.wait_until_tick = facts->now_tick + ticks_of(self, CLAIM_RETRY_MS),
 			};
 

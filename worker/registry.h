@@ -116,7 +116,7 @@ const char *registry_session_name(RegistrySession session);
 /* The clocks of the peers that were last asked. */
 typedef struct {
 	gboolean known;
-	gint64 ahead_ns; /* how far this server's clock is ahead of the clock that differs most */
+	gint64 ahead_ns; /* how far this server's clock is ahead of the one that differs most */
 } RegistryPeers;
 
 /* The output of a poll. */
@@ -175,11 +175,11 @@ typedef struct {
 	 * outcome: FAILED if nothing was written, or if the outcome is still unknown at stop_by_us.
 	 * NULL if no operation ever waits. */
 	void (*cancel)(Registry *self);
-	/* Requests a new reading of the registry's clock; poll() makes it as soon as it can. NULL
-	 * if the registry has no clock. */
+	/* Requests that the registry's clock be read again, which poll() does as soon as possible.
+	 * NULL if the registry has no clock. */
 	void (*ask_clock)(Registry *self);
 	/* Requests a list of all workers, which poll() returns. NULL if the registry is not shared.
-	 * */
+	 */
 	void (*list)(Registry *self);
 	/* Frees the registry. Called after the keeper's thread has ended, by the thread that frees
 	 * the keeper. Makes it visible to other servers that this one has ended, and waits for this

@@ -18,7 +18,7 @@
  *
  * Ageing: the refill thread gives each run the number of its batch, and sets the oldest batch that
  * may be handed out. The number is loaded with relaxed memory order, because uniqueness does not
- * depend on it: a take can see the new number slightly later.
+ * depend on it: a take may see the new number slightly later.
  */
 
 #define POOL_BUFFER_MAX_SLOTS 4096 /* threads beyond this number take each ID from the ring */
@@ -124,12 +124,12 @@ static inline gboolean pool_slot_take(PoolSlot *self, const PoolBuffer *buffer, 
  */
 gboolean pool_buffer_take(PoolBuffer *self, PoolSlot *slot, guint most, PoolRun *out_run);
 
-/* Sets the oldest batch that may be handed out, and drops older runs. For the refill thread
- * only. */
+/* Sets the oldest batch that may be handed out, and drops older runs. Must be called by the refill
+ * thread. */
 void pool_buffer_set_oldest(PoolBuffer *self, guint64 oldest);
 
-/* Sets the maximum chunk size according to the fill level of the ring. For the refill thread
- * only. */
+/* Sets the maximum chunk size according to the fill level of the ring. Must be called by the refill
+ * thread. */
 void pool_buffer_update_share(PoolBuffer *self);
 
 /* Can be called from any thread. IDs that are taken during the call may be counted twice, or not at
@@ -146,11 +146,11 @@ guint64 pool_wait_begin(PoolWait *self);
 gboolean pool_wait_for(PoolWait *self, guint64 *round, gint64 deadline_us);
 void pool_wait_end(PoolWait *self);
 
-/* Wakes waiting threads after IDs were put. For the refill thread only. */
+/* Wakes waiting threads after IDs have been put. Must be called by the refill thread. */
 void pool_wait_wake(PoolWait *self);
 
-/* Sets the reason why no IDs arrive. For the refill thread only. @text: (nullable): %NULL if IDs
- * arrive */
+/* Sets the reason why no IDs arrive. Must be called by the refill thread. @text: (nullable): %NULL
+ * if IDs arrive */
 void pool_wait_set_failure(PoolWait *self, int failure, const char *text);
 
 /* Sets the error of a thread that has waited for @waited_ms: this failure, or TIMEOUT if there is

@@ -220,7 +220,7 @@ void pool_endpoint_identify(PoolEndpoint *self, const SnowflakeClientWorker *wor
 
 	g_free(self->nonce);
 	self->nonce = has_nonce ? g_strdup(worker->nonce) : NULL;
-	/* a server without a worker ID issues no IDs, and can get the same worker ID again */
+	/* a server without a worker ID issues no IDs, and may get the same worker ID again */
 	if (worker != NULL && worker->worker_id < 0)
 		return;
 	self->datacenter_id = worker != NULL ? worker->datacenter_id : -1;

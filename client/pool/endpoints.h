@@ -77,7 +77,7 @@ gboolean pool_endpoints_end_a_backoff(PoolEndpoints *self, gint64 now_us);
 void pool_endpoints_exclude(PoolEndpoints *self, PoolEndpoint *endpoint, gint64 until_us);
 
 /* Checks every endpoint. Returns: when the exclusion of the process with @nonce ends, at any of its
- * endpoints; this can be in the past; 0 if the process was never excluded */
+ * endpoints; this may be in the past; 0 if the process was never excluded */
 gint64 pool_endpoints_excluded_until_us(const PoolEndpoints *self, const char *nonce);
 
 /* Records what the server has reported. @worker: (nullable): %NULL if the server does not support

@@ -342,7 +342,7 @@ static gboolean is_relay(const PoolServer *server)
 	return server->worker != NULL && g_str_equal(server->worker->kind, WORKER_KIND_RELAY);
 }
 
-/* If two servers send the same ID, either can be wrong. The later one is excluded, which suffices
+/* If two servers send the same ID, either may be wrong. The later one is excluded, which suffices
  * for this pool to hand out each ID once.
  * Returns: %FALSE if the IDs must not be handed out; the connection is then closed */
 static gboolean accept_ids(PoolFleet *self, PoolServer **server, const GArray *runs, gint64 now_us)
@@ -351,7 +351,7 @@ static gboolean accept_ids(PoolFleet *self, PoolServer **server, const GArray *r
 	gint64 first = run_at(runs, 0)->first;
 	gint64 id;
 	const char *sender = find_seen(&self->seen, runs, &id);
-	/* IDs from a relay can decrease, because its prefetched IDs are older than those of a
+	/* IDs from a relay may decrease, because its prefetched IDs are older than those of a
 	 * batch */
 	gboolean goes_back = !is_relay(*server) && first <= endpoint->last_id;
 	g_autofree char *why = NULL;

@@ -10,7 +10,7 @@
 
 /*
  * The policy of a pool or a relay: the choice of servers, the order of draws, failover and
- * exclusion. For the refill thread, under fork_guard_lock().
+ * exclusion. Only the refill thread may use it, under fork_guard_lock().
  */
 
 #define POOL_FLEET_MAX_SERVERS 4

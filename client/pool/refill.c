@@ -170,7 +170,7 @@ static gboolean handle_events(PoolRefill *self, gint64 now_us)
 	gboolean is_changed = FALSE;
 
 	for (guint i = 0; i < POOL_FLEET_MAX_SERVERS; i++) {
-		/* handles only one exclusion per pass, so that the view shows each of them */
+		/* handle only one exclusion per pass, so that the view shows each of them */
 		if (self->fleet.n_excluded != self->n_excluded_shown)
 			return TRUE;
 		PoolServer **server = &self->fleet.servers[i];

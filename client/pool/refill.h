@@ -30,7 +30,7 @@ PoolRefill *pool_refill_new(const PoolConfig *config, PoolBuffer *buffer, PoolWa
 void pool_refill_free(PoolRefill *self);
 
 /* Call it in a child process. Returns: %TRUE if the child was created without fork(), so that no
- * handler has closed the descriptors. In such a child, locks can stay locked for ever, and the
+ * handler has closed the descriptors. In such a child, locks may stay locked for ever, and the
  * thread cannot be joined. */
 gboolean pool_refill_has_descriptors(const PoolRefill *self);
 
@@ -89,10 +89,10 @@ guint pool_rate_target(const PoolRate *self, gint64 span_us);
 
 /*
  * The ages of prefetched IDs. IDs that were requested within 1/64 of the maximum age form one
- * batch, which is as old as its first ID. So an ID can be discarded slightly early, but never late.
+ * batch, which is as old as its first ID. So an ID may be discarded slightly early, but never late.
  * Batches are numbered from 1. The functions are pure.
  *
- * The IDs of a slow reply can be older than the previous batch. When they are too old, the previous
+ * The IDs of a slow reply may be older than the previous batch. When they are too old, the previous
  * batch is discarded too.
  */
 

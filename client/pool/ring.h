@@ -10,8 +10,8 @@
  * fork wipes.
  *
  * A take moves the head: the number of the current run, and how many of its IDs are taken. A put
- * moves the tail: the number of the next run. Numbers count from 0 and never repeat: 48 bits last
- * for 8 years at a million runs a second. The run is in entry number % POOL_RING_RUNS.
+ * moves the tail: the number of the next run. Runs are numbered from 0, and no number repeats: 48
+ * bits last for 8 years at a million runs a second. Run n is in entry n % POOL_RING_RUNS.
  *
  * Why each ID is taken only once, for every interleaving of the threads:
  *
@@ -19,15 +19,14 @@
  *    head repeats. So only one of the threads that read a value wins, and only this thread has
  *    these IDs.
  * 2. The winner has read a complete run. It read the tail (acquire) above the number of the run;
- * the
- *    tail was stored (release) after the entry was. It cannot have read an older tail. The thread
- *    that moved the head to this run had read such a tail before its swap (release), and the head
- *    was read with acquire.
- * 3. The winner has not read a later run in the same entry, which can overwrite the entry during
- * the read. The entry is overwritten only after the thread that puts runs has read (acquire) a head
- * beyond this run. Such a head follows the winner's swap (release) in the order of the head's
- * values, which only swaps change. So the swap, and the read before it, happened before the
- * overwrite. If a thread reads anything else, its swap fails.
+ *    the tail was stored (release) after the entry was. It cannot have read an older tail. The
+ *    thread that moved the head to this run had read such a tail before its swap (release), and
+ *    the head was read with acquire.
+ * 3. The winner has not read a later run in the same entry, which may overwrite the entry during
+ *    the read. The entry is overwritten only after the thread that puts runs has read (acquire) a
+ *    head beyond this run. Such a head follows the winner's swap (release) in the order of the
+ *    head's values, which only swaps change. So the swap, and the read before it, happened before
+ *    the overwrite. If a thread reads anything else, its swap fails.
  *
  * The fields of an entry are atomic, so that reading an overwritten field is not a data race, and
  * relaxed, because 2 and 3 order them.

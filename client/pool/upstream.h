@@ -27,7 +27,7 @@ typedef struct _PoolUpstream PoolUpstream;
  *   server was excluded; the first server reported its state. It can call every function here that
  *   any thread can call
  *
- * Begins to connect without waiting. changed() can be called before this function returns.
+ * Begins to connect without waiting. changed() may be called before this function returns.
  *
  * Returns: (transfer full): see snowflake_pool_new()
  */

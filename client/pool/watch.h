@@ -46,7 +46,8 @@ void pool_watch_clear(PoolWatch *self);
  * IDs and the caller wakes the refill thread, changed() is called when there are IDs. */
 gboolean pool_watch_take(PoolWatch *self, PoolBuffer *buffer, guint most, PoolRun *out_run);
 
-/* For the refill thread, under fork_guard_lock(). */
+/* The functions below must be called by the refill thread, under fork_guard_lock(), unless stated
+ * otherwise. */
 
 /* Records that IDs were put into the buffer. */
 void pool_watch_note_refill(PoolWatch *self);

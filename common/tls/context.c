@@ -58,7 +58,7 @@ static gboolean refuse_file_for(TlsError which, const char *file, const char *wh
 	return FALSE;
 }
 
-/* Rejects FIFOs and devices, which can block or be endless. */
+/* Rejects FIFOs and devices, which may block or be endless. */
 static gboolean check_file(TlsError which, const char *file, GError **error)
 {
 	GStatBuf info;
@@ -186,7 +186,7 @@ static TlsContext *context_new(const SSL_METHOD *method)
 					       SSL_OP_IGNORE_UNEXPECTED_EOF);
 	SSL_CTX_set_session_cache_mode(self->ssl, SSL_SESS_CACHE_OFF);
 	SSL_CTX_set_num_tickets(self->ssl, 0);
-	/* a send can be partial, and can continue from another buffer; an idle stream keeps no
+	/* a send may be partial, and can continue from another buffer; an idle stream keeps no
 	 * buffers */
 	SSL_CTX_set_mode(self->ssl, SSL_MODE_ENABLE_PARTIAL_WRITE |
 					    SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER |

@@ -221,7 +221,7 @@ static void explain_failure(TlsStream *self, unsigned long code)
 	} else if (reason == SSL_R_PEER_DID_NOT_RETURN_A_CERTIFICATE) {
 		why = "the peer presents no certificate";
 	} else if (reason == SSL_R_CERTIFICATE_VERIFY_FAILED) {
-		before = "the peer's certificate is refused: ";
+		before = "the peer's certificate was rejected: ";
 		why = X509_verify_cert_error_string(SSL_get_verify_result(self->ssl));
 	} else if (reason >= FIRST_ALERT && reason <= LAST_ALERT) {
 		before = "the peer reports: ";

@@ -72,9 +72,8 @@ ZookeeperHosts *zookeeper_hosts_parse(const char *text, GError **error)
 	guint n_tls = 0;
 
 	if (parts[0] == NULL) {
-		g_set_error_literal(
-			error, G_OPTION_ERROR, G_OPTION_ERROR_BAD_VALUE,
-			"a ZooKeeper server is missing; write HOST:PORT,HOST:PORT/PATH");
+		g_set_error_literal(error, G_OPTION_ERROR, G_OPTION_ERROR_BAD_VALUE,
+				    "no ZooKeeper server is given; write HOST:PORT,HOST:PORT/PATH");
 		return NULL;
 	}
 	for (gsize i = 0; parts[i] != NULL; i++) {
@@ -212,7 +211,7 @@ char *zookeeper_hosts_read_auth(const char *path, GError **error)
 				   path);
 		return NULL;
 	}
-	/* error messages do not quote the text, because it can be a password */
+	/* error messages do not quote the text, because it may be a password */
 	char *end = memchr(text, '\n', length);
 	gsize line_length = end != NULL ? (gsize)(end - text) : length;
 

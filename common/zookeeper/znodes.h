@@ -12,7 +12,7 @@
  *
  *   ROOT/registry                                  the ID of the registry, JSON
  *   ROOT/layout                                    the layout, JSON; without it, there is no
- * registry ROOT/limits                                    how far ahead servers can have reserved,
+ * registry ROOT/limits                                    how far ahead servers may have reserved,
  * JSON ROOT/datacenters/D/floor                       no lease begins at or before this tick, JSON
  *   ROOT/datacenters/D/claims/claim-NONCE-SEQ      ephemeral: a live server, JSON
  *   ROOT/datacenters/D/reservations/W              the record of worker ID W of D, JSON

@@ -107,7 +107,7 @@ class Listing(AuditTest):
             f"{first}:3: damaged, not an AuditLogEntry", f"{first}:4: damaged, not base64",
             f"{first}:6: damaged, not an AuditLogEntry", f"{second}:1: damaged, not base64",
             f"{second}:2: damaged, not an AuditLogEntry", f"{second}:3: damaged, a negative ID",
-            f"{second}:4: damaged, a gap with a count of missing IDs below 1",
+            f"{second}:4: damaged, a gap with fewer than one missing ID",
             f"{second}:5: damaged, longer than 4096 bytes",
             f"{second}:6: damaged, longer than 4096 bytes",
             f"{second}:8: damaged, longer than 4096 bytes")])
@@ -262,7 +262,7 @@ class Duplicates(AuditTest):
             ["4", time, "1", "web", f"{second}:6"], ["4", time, "2", "web", f"{second}:3"],
         ], 12, 5, 5, 2)
         self.assertEqual(done.stderr, "snowflakectl: 12 IDs are missing from the log, in 2 gaps; "
-                                      "they can be duplicates too\n")
+                                      "they may be duplicates too\n")
 
     def test_a_reader_that_has_had_enough(self):
         """If the reader ends before a duplicate was printed, the status must not mean that there is

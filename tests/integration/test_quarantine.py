@@ -78,9 +78,8 @@ class Quarantine(QuarantineTest):
                          [["1", "-", until, "0"], ["2", time_of(past), until, "0"]])
         self.assertEqual(lines[3:], [
             "2 floors raised, 0 already higher and unchanged; no server claims a worker ID before "
-            f"{until}: ZooKeeper's time + 10000 ms of --max-clock-skew + "
-            f"600000 ms of --reservation (option values: from {self.registry.root}/limits) + "
-            "10000 ms"])
+            f"{until}: ZooKeeper's time + --max-clock-skew (10000 ms) + --reservation "
+            f"(600000 ms; both values: from {self.registry.root}/limits) + a margin of 10000 ms"])
 
     def test_a_floor_is_never_lowered(self):
         """A floor is never lowered, but it is rewritten, so that its new version notifies
@@ -471,7 +470,7 @@ class Live(QuarantineTest):
                 self.assertEqual(complaints.splitlines(), [
                     "snowflakectl: datacenter 9 was created in the meantime, and its floor was not "
                     "raised",
-                    "snowflakectl: 2 servers registered meanwhile",
+                    "snowflakectl: 2 servers registered in the meantime",
                     "  datacenter 1  worker 4  a.example:7609",
                     "  datacenter 9  worker -  a.example:7610",
                     "snowflakectl: the registry is not safe yet; block the servers' access to this "

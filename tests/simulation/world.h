@@ -71,7 +71,7 @@ gint64 world_between(gint64 least, gint64 most);
 gint64 world_scaled(gint64 least, gint64 most);
 
 /* Sets the machine whose code runs from here on. NULL if none; product code must not read a clock.
- * */
+ */
 void world_enter(WorldMachine *machine);
 WorldMachine *world_machine(void);
 

@@ -414,7 +414,7 @@ static gboolean swap_file(const StateDirectory *self, const char *temporary, con
 static StateFd put_file(const StateDirectory *self, const char *name, const char *expected,
 			const char *text, GError **error)
 {
-	/* a name that no other writer uses: processes in different containers can have the same
+	/* a name that no other writer uses: processes in different containers may have the same
 	 * process ID, and a forked process can draw the same random numbers as its parent */
 	g_autofree char *temporary =
 		g_strdup_printf("%s.%d-%08x" TEMPORARY_SUFFIX, name, (int)getpid(), g_random_int());

@@ -60,10 +60,11 @@ void state_directory_allow_links(StateDirectory *self);
  * @machine_id: (nullable): %NULL for this machine's ID
  *
  * Checks the file directory.json, which contains the format of the records, the layout of their
- * ticks, and the machine. In a different layout, a tick means a different time, and a copied
- * directory could be used on two machines. The first server writes the file, which is on the disk
- * before the first record is. If a record exists without the file, the file's content is unknown,
- * and it is not created again.
+ * ticks, and the machine. The layout is checked because the same tick means a different time in
+ * another layout. The machine is checked because a copy of the directory could otherwise be used on
+ * a second machine. The first server writes the file, and syncs it before it writes the first
+ * record. If a record exists without the file, the file's content is unknown, and it is not created
+ * again.
  *
  * Returns: %TRUE; or %FALSE with FATAL set, which describes the difference and the remedy, or with
  * FAILED set

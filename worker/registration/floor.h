@@ -6,13 +6,13 @@
 
 /*
  * The floor of a datacenter, as read from the store. No lease begins at or before it, so it is the
- * lower limit of each claim. An operator raises it after the store was restored from a backup:
+ * lower limit of each claim. An operator raises it after the store has been restored from a backup:
  * reservations since the backup are unknown, but all of them end before the floor. All functions
  * are pure.
  */
 typedef struct {
 	gint64 tick; /* no lease begins at or before this tick */
-	/* the latest tick that any server's clock can have reached when the floor was raised */
+	/* the latest tick that any server's clock may have reached when the floor was raised */
 	gint64 clock_tick;
 	gint32 version;
 	char *damage;       /* (nullable): why the floor is unknown, for example "is missing" */

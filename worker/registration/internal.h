@@ -228,7 +228,7 @@ char *registration_claim_json(const Registration *self, gint worker_id);
 void registration_lose_claim(Registration *self);
 
 typedef enum {
-	/* after losing a race, so that it does not compete with the same servers at once */
+	/* after losing a race, so that it does not immediately compete with the same servers */
 	REGISTRATION_SHORT_PAUSE,
 	REGISTRATION_LONG_PAUSE, /* after an unexpected answer */
 	/* after a request with unknown outcome: no pause if there is no connection, otherwise a

@@ -181,7 +181,7 @@ static const ListedClaim *find_holder(const DatacenterListing *self,
 {
 	const ListedClaim key = {.nonce = reservation->record.owner};
 
-	/* a nonce can have several claims, because an older one may remain */
+	/* a nonce may have several claims, because an older one may remain */
 	for (guint i = lower_bound(self->claims, &key, by_nonce); i < self->claims->len; i++) {
 		const ListedClaim *claim = self->claims->pdata[i];
 

@@ -98,8 +98,8 @@ static void judge_clock(PeerReport *self, GArray *offsets_ms, gint64 offset_ms, 
 	if (n == 0)
 		return;
 	g_array_sort(offsets_ms, compare_offsets);
-	/* if two values are in the middle, either can be right, so a single wrong clock does not
-	 * refuse a server whose clock agrees with another one */
+	/* if two values are in the middle, use the nearer one: a single wrong clock must not keep
+	 * out a server whose clock agrees with another peer's */
 	low_ms = offset_ms - g_array_index(offsets_ms, gint64, (n - 1) / 2);
 	high_ms = offset_ms - g_array_index(offsets_ms, gint64, n / 2);
 	ahead_ms = llabs(low_ms) < llabs(high_ms) ? low_ms : high_ms;
@@ -109,7 +109,7 @@ static void judge_clock(PeerReport *self, GArray *offsets_ms, gint64 offset_ms, 
 		self, PEER_CLOCK, NULL,
 		"timestamp sanity check failed: the clock is %" G_GINT64_FORMAT
 		" ms %s the median of %u servers of the datacenter; the limit is %" G_GINT64_FORMAT
-		" ms; correct it, or raise --max-clock-skew",
+		" ms; correct the clock, or raise --max-clock-skew",
 		(gint64)llabs(ahead_ms), ahead_ms > 0 ? "ahead of" : "behind", n, max_skew_ms);
 }
 

@@ -58,7 +58,7 @@ typedef struct {
 	/* number of ignored peers: the process that answered is not that of the claim record */
 	guint stale;
 	gboolean clocks_known; /* the clock of at least one peer is known */
-	/* how far this server's clock is ahead of the peer's clock that differs most */
+	/* how far this server's clock is ahead of the peer clock that differs most from it */
 	gint64 furthest_ms;
 } PeerReport;
 

@@ -417,7 +417,8 @@ void reservation_check_floor(Registration *self, const Floor *floor)
 	until = layout_tick_text(&self->config.layout, floor->tick);
 	note_lost(self, g_strdup_printf(
 				"datacenter %u was quarantined until %s by an operator "
-				"(snowflakectl registry quarantine), and the reservation ended too "
-				"early: another server can have had worker ID %u in the lost data",
+				"(snowflakectl registry quarantine), and the reservation may have "
+				"ended before the quarantine: the lost data may have assigned "
+				"worker ID %u to another server",
 				self->config.datacenter_id, until, self->reservation.worker_id));
 }

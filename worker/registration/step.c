@@ -83,7 +83,7 @@ static void take_made_record(Registration *self, const StoreMessage *answer)
 	gboolean exists = answer->outcome == STORE_OK || answer->outcome == STORE_CONFLICT;
 	gboolean is_parent = self->preparation.n_made < self->preparation.n_parents;
 
-	/* a parent can exist although this server has no permission to create it */
+	/* a parent may already exist even if this server has no permission to create it */
 	if (exists || is_parent) {
 		self->preparation.n_made++;
 		make_next_record(self);
@@ -362,7 +362,7 @@ static void check_clock(Registration *self)
 		return;
 	registration_fail(self, REGISTRY_ERROR_FATAL,
 			  "this machine's clock is %.3f s %s %s's; the limit is %.3f s; correct "
-			  "it, or raise --max-clock-skew",
+			  "the clock, or raise --max-clock-skew",
 			  (gdouble)ABS(ahead_ns) / 1e9, ahead_ns > 0 ? "ahead of" : "behind",
 			  self->store->name, (gdouble)self->config.max_clock_skew_ms / 1e3);
 }

@@ -7,9 +7,9 @@
  * The steps of the states that read the store or the peers, from the layout to the choice of a
  * worker ID, and the list of all workers. See reservation.h for the steps that write a reservation.
  *
- * A start function makes the request of a state, and a take function handles its answer.
+ * In each state, a start function sends the request, and a take function handles the answer.
  * registration.c calls both. Three states differ: READING_DATACENTER and LISTING_WORKERS wait for
- * several answers, and CHECKING_PEERS waits for no answer from the store.
+ * several answers, and CHECKING_PEERS does not wait for the store.
  */
 
 void step_start_preparing(Registration *self);

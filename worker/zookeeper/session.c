@@ -46,7 +46,7 @@ struct _ZookeeperSession {
 
 	pthread_mutex_t mutex; /* protects the members below */
 	pthread_cond_t changed;
-	zhandle_t *handle; /* (nullable): addresses, set with OPENED */
+	zhandle_t *handle; /* (nullable): set when OPENED is posted */
 	GQueue messages;   /* (element-type ZookeeperMessage) */
 	gint64 timeout_ms;
 	gboolean opened; /* the first message, which reports success or failure, has been posted */

@@ -144,7 +144,7 @@ guint64 zookeeper_session_get_acl(ZookeeperSession *self, const char *path);
 /* Reads the ACL of @path. After the answer OK, new znodes get this ACL; until the answer, no znode
  * can be created. */
 guint64 zookeeper_session_copy_acl(ZookeeperSession *self, const char *path);
-/* Makes later reads return nothing older than any write that was completed before this request. */
+/* Makes later reads include every write that was completed before this request. */
 guint64 zookeeper_session_sync(ZookeeperSession *self, const char *path);
 
 /* A part of a transaction. */

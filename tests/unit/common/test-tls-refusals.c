@@ -130,7 +130,7 @@ TEST("/tls-refusals/servers-certificate", test_servers_certificate)
 			line_open(&line);
 			continue;
 		}
-		words = g_strconcat("the peer's certificate is refused: ", CASES[i].words, NULL);
+		words = g_strconcat("the peer's certificate was rejected: ", CASES[i].words, NULL);
 		heard = g_strconcat("the peer reports: ", CASES[i].heard, NULL);
 		assert_refused(&line, LINE_CLIENT, words, heard);
 	}
@@ -141,7 +141,7 @@ TEST("/tls-refusals/servers-certificate", test_servers_certificate)
 	g_auto(Line) line = line_new(server, stranger, NULL);
 
 	assert_refused(&line, LINE_SERVER,
-		       "the peer's certificate is refused: self-signed certificate",
+		       "the peer's certificate was rejected: self-signed certificate",
 		       "the peer reports: unknown CA");
 }
 

@@ -43,8 +43,8 @@ TEST("/zookeeper-hosts/bad", test_bad)
 		const char *text;
 		const char *fault;
 	} CASES[] = {
-		{"", "a ZooKeeper server is missing"},
-		{"/snowflake", "a ZooKeeper server is missing"},
+		{"", "no ZooKeeper server is given"},
+		{"/snowflake", "no ZooKeeper server is given"},
 		{"a,", "the host is missing"},
 		{",a", "the host is missing"},
 		{"a,,b", "the host is missing"},

@@ -156,12 +156,11 @@ TEST("/layout/check", test_check)
 		{{0, 1, 1, 0, 0, 0}, NULL},
 		{{0, 1, 41, 5, 6, 12}, "the four fields have 64 bits in total; the limit is 63"},
 		{{0, 1, 63, 0, 0, 0},
-		 "63 time bits in ticks of 1 ms, from 0 ms onwards, end after the year 9999; use "
-		 "fewer time bits"},
+		 "with 63 time bits, ticks of 1 ms and the epoch 0 ms, the last tick is after the "
+		 "year 9999; use fewer time bits"},
 		{{0, 1, 48, 0, 0, 15},
-		 "48 time bits in ticks of 1 ms, from 0 ms onwards, end after the year 9999; use "
-		 "fewer "
-		 "time bits"},
+		 "with 48 time bits, ticks of 1 ms and the epoch 0 ms, the last tick is after the "
+		 "year 9999; use fewer time bits"},
 	};
 
 	for (gsize i = 0; i < G_N_ELEMENTS(cases); i++) {
@@ -358,19 +357,19 @@ TEST("/layout/encode-refuses", test_encode_refuses)
 		 "time 2011171712000 ms is outside the layout, 1474300800000 to 2011171711999"},
 		{&LAYOUT_TWITTER,
 		 {1700000000000, 32, 0, 0},
-		 "datacenter ID 32 does not fit the layout, 0 to 31"},
+		 "datacenter ID 32 does not fit the layout, which allows 0 to 31"},
 		{&LAYOUT_TWITTER,
 		 {1700000000000, 0, 32, 0},
-		 "worker ID 32 does not fit the layout, 0 to 31"},
+		 "worker ID 32 does not fit the layout, which allows 0 to 31"},
 		{&LAYOUT_TWITTER,
 		 {1700000000000, 0, G_MAXUINT, 0},
-		 "worker ID 4294967295 does not fit the layout, 0 to 31"},
+		 "worker ID 4294967295 does not fit the layout, which allows 0 to 31"},
 		{&LAYOUT_TWITTER,
 		 {1700000000000, 0, 0, 4096},
-		 "sequence 4096 does not fit the layout, 0 to 4095"},
+		 "sequence 4096 does not fit the layout, which allows 0 to 4095"},
 		{&uid_generator,
 		 {1700000000000, 1, 0, 0},
-		 "datacenter ID 1 does not fit the layout, 0 to 0"},
+		 "datacenter ID 1 does not fit the layout, which allows 0 to 0"},
 	};
 
 	for (gsize i = 0; i < G_N_ELEMENTS(cases); i++) {
@@ -393,16 +392,18 @@ TEST("/layout/check-id", test_check_id)
 	} cases[] = {
 		{&LAYOUT_TWITTER, 0, NULL},
 		{&LAYOUT_TWITTER, G_MAXINT64, NULL},
-		{&LAYOUT_TWITTER, -1, "ID -1 does not fit the layout, 0 to 9223372036854775807"},
+		{&LAYOUT_TWITTER, -1,
+		 "ID -1 does not fit the layout, which allows 0 to 9223372036854775807"},
 		{&small, 0, NULL},
 		{&small, 9007199254740991, NULL},
 		{&small, 9007199254740992,
-		 "ID 9007199254740992 does not fit the layout, 0 to 9007199254740991"},
+		 "ID 9007199254740992 does not fit the layout, which allows 0 to 9007199254740991"},
 		{&small, G_MAXINT64,
-		 "ID 9223372036854775807 does not fit the layout, 0 to 9007199254740991"},
-		{&small, -1, "ID -1 does not fit the layout, 0 to 9007199254740991"},
+		 "ID 9223372036854775807 does not fit the layout, which allows 0 to "
+		 "9007199254740991"},
+		{&small, -1, "ID -1 does not fit the layout, which allows 0 to 9007199254740991"},
 		{&least, 1, NULL},
-		{&least, 2, "ID 2 does not fit the layout, 0 to 1"},
+		{&least, 2, "ID 2 does not fit the layout, which allows 0 to 1"},
 	};
 
 	for (gsize i = 0; i < G_N_ELEMENTS(cases); i++) {
@@ -422,11 +423,12 @@ TEST("/layout/check-worker", test_check_worker)
 	} cases[] = {
 		{0, 0, NULL},
 		{31, 31, NULL},
-		{32, 0, "datacenter ID 32 does not fit the layout, 0 to 31"},
-		{-1, 0, "datacenter ID -1 does not fit the layout, 0 to 31"},
-		{0, 32, "worker ID 32 does not fit the layout, 0 to 31"},
-		{0, -1, "worker ID -1 does not fit the layout, 0 to 31"},
-		{0, G_MAXINT64, "worker ID 9223372036854775807 does not fit the layout, 0 to 31"},
+		{32, 0, "datacenter ID 32 does not fit the layout, which allows 0 to 31"},
+		{-1, 0, "datacenter ID -1 does not fit the layout, which allows 0 to 31"},
+		{0, 32, "worker ID 32 does not fit the layout, which allows 0 to 31"},
+		{0, -1, "worker ID -1 does not fit the layout, which allows 0 to 31"},
+		{0, G_MAXINT64,
+		 "worker ID 9223372036854775807 does not fit the layout, which allows 0 to 31"},
 	};
 
 	for (gsize i = 0; i < G_N_ELEMENTS(cases); i++) {

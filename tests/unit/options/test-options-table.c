@@ -105,7 +105,7 @@ TEST("/options-table/limits", test_limits)
 			      "which means 0, or any free worker ID with zookeeper"},
 		{"sequence-start", "1 to the layout's limit, or continue, default 1"},
 		{"reservation", "1000 to 86400000 ms, default 600000"},
-		{"zookeeper", "default none: reservations are stored in the state directory"},
+		{"zookeeper", "default none, so reservations are stored in the state directory"},
 		{"listen", "default 127.0.0.1:7609"},
 		{"help", ""},
 	};

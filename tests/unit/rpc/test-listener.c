@@ -362,8 +362,8 @@ TEST("/listener/local-locked", test_local_locked)
 {
 	g_autofree char *path = in_directory("ids");
 	g_autofree char *why = g_strdup_printf(
-		"cannot lock %s within 5 s: another process holds the lock, such as flock(1) or a "
-		"server that hangs at its start; end it, or use another directory",
+		"cannot lock %s within 5 s: another process holds the lock, for example flock(1) "
+		"or a server that hung during startup; stop that process, or use another directory",
 		directory);
 	int lock = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 
