@@ -56,7 +56,7 @@ FilesProcess *files_process_new(WorldMachine *machine, guint machine_id);
 void files_process_free(FilesProcess *process);
 
 /* Runs @call as @process. Returns: %FALSE if the process has been killed, possibly during @call:
- * its memory can be in any state then, and must not be used */
+ * its memory may be in any state then, and must not be used */
 gboolean files_run(FilesProcess *process, void (*call)(gpointer data), gpointer data);
 
 /* Kills a process: closes its descriptors and releases its locks. Within files_run() it ends at the

@@ -63,7 +63,7 @@ static void run_free(gpointer data)
 	file_ops->free(data);
 }
 
-/* Leaks the memory of a killed process: it can be in any state. */
+/* Leaks the memory of a killed process: it may be in any state. */
 static void free_as_process(Registry *registry)
 {
 	HostServer *self = registry->wake_data;

@@ -10,7 +10,7 @@
 #define MAX_TAKERS    4
 #define MAX_SERVERS   16
 #define MAX_WORKERS   1024
-#define SHORT_MS      300 /* time limit of takes that can fail */
+#define SHORT_MS      300 /* time limit of takes that may fail */
 #define AGE_SLACK_MS  2   /* a tick, and the lateness of a thread */
 #define MAX_AHEAD_MS  11
 #define WAKE_US       30

@@ -636,7 +636,7 @@ static FilesOutcome draw_outcome(HostServer *victim, const char *call, int *out_
 		return FILES_WORKS;
 	default:
 		*out_errno = ERRORS[world_between(0, G_N_ELEMENTS(ERRORS) - 1)];
-		/* on a local disk only reads and writes can fail with EINTR */
+		/* on a local disk only reads and writes may fail with EINTR */
 		if (*out_errno == EINTR && !g_str_equal(call, "read") &&
 		    !g_str_equal(call, "write"))
 			*out_errno = EIO;

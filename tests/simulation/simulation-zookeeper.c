@@ -145,7 +145,7 @@ static void run_lost_history(void)
 						 : config.session_timeout_ms * world_between(1, 3);
 		gint64 away_us = MS(away_ms);
 
-		/* the first backup can be from before the datacenter existed */
+		/* the first backup may be from before the datacenter existed */
 		world_run_for(i == 0 ? world_scaled(MS(1), SECONDS(30))
 				     : world_between(0, SECONDS(30)));
 		cluster_back_up();
@@ -441,7 +441,7 @@ static void run_quarantine(void)
 }
 
 /* A floor that was deleted and made again has the version that servers know. A server that was
- * disconnected meanwhile must still detect it: its worker ID can have had another owner. */
+ * disconnected meanwhile must still detect it: its worker ID may have had another owner. */
 static void run_recreated_floor(void)
 {
 	ClusterConfig config = draw_config(3, 1, 3);

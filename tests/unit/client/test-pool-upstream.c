@@ -448,7 +448,7 @@ static void test_no_workers(void)
 	check_no_workers(FAKE_NODE_AWAY, 0);
 }
 
-/* The child allocates nothing: another thread of the parent can have held the allocator's lock. */
+/* The child allocates nothing: another thread of the parent may have held the allocator's lock. */
 static void test_bare_child(void)
 {
 	g_autoptr(FakeNode) node = fake_node_new(0);

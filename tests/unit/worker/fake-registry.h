@@ -15,7 +15,7 @@ typedef struct {
 	/* the answers */
 	/* a RegistryError, or WORKS; also the extend_code of a release */
 	int claim_code, extend_code;
-	int cancel_code;   /* for a cancelled operation; a claim can be WORKS even then */
+	int cancel_code;   /* for a cancelled operation; a claim may be WORKS even then */
 	gboolean pending;  /* operations stay pending; see fake_registry_go_on() */
 	gboolean unheard;  /* a release stays pending, and fails at stop_by_us */
 	gint64 first_tick; /* first tick of the next claim; 0 for the tick of the request */

@@ -408,7 +408,7 @@ TEST("/file-registry/release", test_release)
 		claim_well(registry, NOW);
 		if (CASES[i].put != NOTHING)
 			write_in_place(directory, text);
-		/* release twice, because the first result can be unknown */
+		/* release twice, because the first result may be unknown */
 		for (guint n = 0; n < (CASES[i].put != NOTHING ? 1 : 2); n++) {
 			RegistryResult result = release(registry, CASES[i].last);
 

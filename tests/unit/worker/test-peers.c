@@ -621,7 +621,7 @@ TEST("/peer-clocks/which-peers", test_which_peers)
 				 CASES[i].nonce);
 		add_peer(self, DATACENTER_ID, "", "nowhere");
 		ask_clocks(self);
-		/* a second can be too short, as the server serves one connection at a time */
+		/* a second may be too short, as the server serves one connection at a time */
 		g_assert_cmpuint(fake_server_connections(server), <=, CASES[i].asked);
 		g_assert_cmpint(self->report.peers.known, ==, CASES[i].asked > 0);
 		if (CASES[i].asked > 0)
