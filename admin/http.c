@@ -19,20 +19,20 @@
 /*
  * libmicrohttpd reads requests and writes replies. A thread in this file drives it, and accepts the
  * connections itself: libmicrohttpd would accept no connections while it is full, and would not
- * limit how long a request takes.
+ * limit the duration of a request.
  */
 
 #define MAX_CONNECTIONS  64
-/* Connections that were shut down exist for a moment longer. If there are this many, no further
- * connection is accepted. */
+/* Maximum number of connections that were shut down and are not freed yet. While there are this
+ * many, no connection is accepted. */
 #define MAX_LEAVING      32
 #define MAX_SILENT_US    (10 * G_USEC_PER_SEC)
-#define ACCEPTS_AT_ONCE  16                    /* accepted at most before requests are read */
-#define ACCEPT_PAUSE_US  (G_USEC_PER_SEC / 10) /* after an accept without a free descriptor */
+#define ACCEPTS_AT_ONCE  16 /* maximum number of accepts before requests are read */
+#define ACCEPT_PAUSE_US  (G_USEC_PER_SEC / 10) /* when no descriptor is free */
 #define LOOK_AROUND_MS   1000
 #define ASK_AGAIN_MS     5
 /* How long the thread answers requests in one round. After this time, all requests except probes
- * wait for the next round. A connection that waits to be accepted can be a probe: while such
+ * wait for the next round. A connection that waits to be accepted may be a probe: while such
  * connections exist, a round answers other requests only after a pause. */
 #define ANSWERS_US       5000
 #define CROWD_PAUSE_US   50000
@@ -43,33 +43,33 @@
 
 G_STATIC_ASSERT(MAX_CONNECTIONS + MAX_LEAVING + 2 <= ADMIN_HTTP_DESCRIPTORS);
 
-/* The index of each in the list of polled descriptors. */
+/* index of each in the list of polled descriptors */
 enum { POLLED_STOP, POLLED_MHD, POLLED_LISTENERS };
 
 typedef struct {
 	int fd;
-	/* monotonic time of the accept, the last reply, or the start of a wait */
+	/* monotonic time of the accept, of the last reply, or of the start of a wait */
 	gint64 active_at_us;
 	gint64 asked_at_us; /* monotonic time when its request was complete */
 	AdminHead head;     /* head of that request */
-	gboolean waits;     /* its reply is not ready */
+	gboolean waits;     /* the reply is not ready yet */
 	gboolean is_leaving;
-	GList link; /* in clients, unless the connection was shut down */
+	GList link; /* in clients, until the connection is shut down */
 } Client;
 
 struct _AdminHttp {
 	AdminHttpConfig config;
 	struct MHD_Daemon *daemon;
 	GArray *polled;     /* (element-type struct pollfd) */
-	GQueue clients;     /* (element-type Client): by active_at_us */
+	GQueue clients;     /* (element-type Client): sorted by active_at_us */
 	guint n_leaving;    /* clients that were shut down and are no longer in the list */
 	GPtrArray *waiting; /* (element-type MHD_Connection): suspended, to be resumed later */
 	gint64 ask_again_at_us;
 	gint64 answers_us;     /* time spent on answers in this round */
 	gint64 answered_at_us; /* monotonic time of the last answer */
 	gint64 tick_at_us;
-	gint64 accept_from_us; /* monotonic time before which no connection is accepted */
-	gboolean ends;         /* the thread ends: requests get their last try */
+	gint64 accept_from_us; /* no connection is accepted before this monotonic time */
+	gboolean ends;         /* the thread is ending: requests get their last try */
 	pthread_t thread;
 	gboolean started;
 };
@@ -122,14 +122,14 @@ static void on_answered(void *data, struct MHD_Connection *connection, void **re
 	client->waits = FALSE;
 	if (client->is_leaving)
 		return;
-	/* libmicrohttpd misses an end of file that arrived with the request; this reports it again
-	 */
+	/* libmicrohttpd misses an end of file that arrives together with the request; this call
+	 * reports it again */
 	if (recv(client->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) == 0)
 		shutdown(client->fd, SHUT_RD);
 	move_client_last(self, client);
 }
 
-/* Shuts the connection of the first client down; libmicrohttpd notices this, and closes it. */
+/* Shuts down the connection of the first client; libmicrohttpd notices this, and closes it. */
 static void hang_up_first(AdminHttp *self)
 {
 	Client *client = self->clients.head->data;
@@ -176,7 +176,7 @@ static void answer_request(const AdminHttp *self, const AdminHead *head, AdminRe
 				   "the host %s is not allowed: use an IP address or localhost, or "
 				   "start the server with --admin-host and this name",
 				   shown);
-	} else if (path == NULL) { /* the reply lists the paths that exist */
+	} else if (path == NULL) { /* the reply lists the existing paths */
 		g_autoptr(GString) known = g_string_new(NULL);
 
 		shown = text_escape(url, strlen(url));
@@ -188,7 +188,7 @@ static void answer_request(const AdminHttp *self, const AdminHead *head, AdminRe
 	} else if (!g_strv_contains((const char *const *)methods, request->method)) {
 		reply->allow = allow;
 		admin_reply_refuse(reply, request, MHD_HTTP_METHOD_NOT_ALLOWED,
-				   "this path takes only %s", reply->allow);
+				   "this path supports only %s", reply->allow);
 	} else if (path->draws && (why_no_draw = admin_request_why_no_draw(request)) != NULL) {
 		admin_reply_refuse(reply, request, MHD_HTTP_FORBIDDEN, "%s", why_no_draw);
 	} else if ((fault = admin_request_find_fault(request, path->parameters)) != NULL) {
@@ -260,7 +260,7 @@ static enum MHD_Result send_reply(struct MHD_Connection *connection, const Admin
 	return queued;
 }
 
-/* Sets the request aside. The time limit starts again, because the server causes this wait. */
+/* Sets the request aside. Its time limit starts again, because the wait is the server's fault. */
 static void set_aside(AdminHttp *self, struct MHD_Connection *connection, Client *client)
 {
 	if (!client->waits && !client->is_leaving)
@@ -313,7 +313,7 @@ static enum MHD_Result answer_in_turn(AdminHttp *self, struct MHD_Connection *co
 	enum MHD_Result result;
 
 	if (client_of(connection)->is_leaving)
-		return MHD_NO; /* a connection that waits is not closed */
+		return MHD_NO; /* a waiting connection is not closed */
 	if (self->ends || (path != NULL && path->is_probe))
 		return answer_or_wait(self, connection, url, method);
 	if (self->answers_us >= ANSWERS_US) {
@@ -344,7 +344,7 @@ static enum MHD_Result on_request(void *data, struct MHD_Connection *connection,
 	Client *client = client_of(connection);
 
 	if (*context == NULL) {
-		*context = client; /* later calls are not for the head */
+		*context = client; /* later calls do not contain the head */
 		client->asked_at_us = g_get_monotonic_time();
 		admin_head_check(&client->head, connection, method, version);
 		return client->head.is_last ? answer_in_turn(data, connection, url, method)
@@ -357,7 +357,7 @@ static enum MHD_Result on_request(void *data, struct MHD_Connection *connection,
 	return answer_in_turn(data, connection, url, method);
 }
 
-/* Leaves a text with an escaped NUL as it is, because an unescaped NUL would end it. */
+/* Leaves a text with an escaped NUL escaped, because the unescaped NUL would end the text. */
 static size_t unescape_argument(void *data G_GNUC_UNUSED,
 				struct MHD_Connection *connection G_GNUC_UNUSED, char *text)
 {
@@ -427,7 +427,7 @@ static struct pollfd *polled_at(const AdminHttp *self, guint i)
 	return &g_array_index(self->polled, struct pollfd, i);
 }
 
-/* Waits for the sockets, or until there is something to do. */
+/* Waits until a socket is ready, or until work is due. */
 static void poll_sockets(AdminHttp *self)
 {
 	gboolean may_accept = g_get_monotonic_time() >= self->accept_from_us;
@@ -451,7 +451,7 @@ static void *serve_http(void *data)
 	AdminHttp *self = data;
 
 	pthread_setname_np(pthread_self(), "admin");
-	/* for this thread only; the server also works if this fails */
+	/* lowers the priority of this thread only; the server still works if this fails */
 	setpriority(PRIO_PROCESS, (id_t)gettid(), NICENESS);
 	while (polled_at(self, POLLED_STOP)->revents == 0) {
 		gboolean is_crowded = FALSE; /* more connections may be waiting */
@@ -478,7 +478,7 @@ static void *serve_http(void *data)
 		self->config.tick(self->config.user_data);
 	}
 	self->ends = TRUE;
-	resume_all(self); /* libmicrohttpd must not stop while a connection is suspended */
+	resume_all(self); /* libmicrohttpd must not be stopped while a connection is suspended */
 	MHD_run(self->daemon);
 	return NULL;
 }

@@ -62,13 +62,13 @@ const char *admin_request_why_no_draw(const AdminRequest *self)
 	const char *site = admin_request_header(self, "Sec-Fetch-Site");
 	gboolean is_post = strcmp(self->method, MHD_HTTP_METHOD_POST) == 0;
 
-	/* "none": a person typed the address */
+	/* "none" means that a person typed the address */
 	if (site != NULL && strcmp(site, "same-origin") != 0 && strcmp(site, "none") != 0)
 		return "a page of another site cannot draw IDs";
 	if (site != NULL || admin_request_header(self, "X-Requested-With") != NULL)
 		return NULL;
 	if (!is_post)
-		return "to draw IDs use POST, or send the header X-Requested-With";
+		return "to draw IDs, use POST, or send the header X-Requested-With";
 	if (admin_request_header(self, MHD_HTTP_HEADER_ORIGIN) != NULL)
 		return "a page of another site cannot draw IDs; a page of this site must send "
 		       "X-Requested-With";
@@ -77,7 +77,7 @@ const char *admin_request_why_no_draw(const AdminRequest *self)
 
 static gboolean is_same_host(const char *one, const char *other)
 {
-	/* a dot at the end of a name is for the resolver only */
+	/* only the resolver uses a dot at the end of a name */
 	gsize length = strlen(one) - g_str_has_suffix(one, ".");
 	gsize other_length = strlen(other) - g_str_has_suffix(other, ".");
 
@@ -150,7 +150,7 @@ static const char NO_COOKIE[] = "";
 
 typedef struct {
 	const char *fault;
-	gsize bytes; /* length of all fields, without the blank before each value */
+	gsize bytes; /* length of all fields, without the space before each value */
 	guint n_fields, n_hosts, n_lengths, n_codings;
 	gboolean has_body;
 } Fields;
@@ -160,7 +160,7 @@ void admin_head_begin(AdminHead *self, struct MHD_Connection *connection, const 
 	*self = (AdminHead){.target_bytes = strlen(target)};
 	for (const char *at = target; *at != '\0'; at++)
 		if (!g_ascii_isgraph(*at))
-			self->fault = "the request target has a forbidden byte";
+			self->fault = "the request target contains a forbidden byte";
 	if (MHD_set_connection_value(connection, MHD_HEADER_KIND, MHD_HTTP_HEADER_CONTENT_LENGTH,
 				     NO_LENGTH) != MHD_YES ||
 	    MHD_set_connection_value(connection, MHD_HEADER_KIND, MHD_HTTP_HEADER_COOKIE,
@@ -174,13 +174,13 @@ static enum MHD_Result add_field(void *data, enum MHD_ValueKind kind G_GNUC_UNUS
 	Fields *self = data;
 
 	if (value == NO_LENGTH || value == NO_COOKIE)
-		return MHD_YES; /* admin_head_begin() has added it */
+		return MHD_YES; /* this is the field that admin_head_begin() has added */
 	value = value != NULL ? value : "";
 	if (*name == '\0' || name[strspn(name, TOKEN)] != '\0')
-		self->fault = "the name of a header field has a forbidden byte";
+		self->fault = "the name of a header field contains a forbidden byte";
 	for (const char *at = value; *at != '\0'; at++)
 		if (g_ascii_iscntrl(*at) && *at != '\t')
-			self->fault = "a header field has a control character";
+			self->fault = "a header field contains a control character";
 	self->n_fields++;
 	self->bytes += strlen(name) + strlen(":") + strlen(value) + strlen("\r\n");
 	if (g_ascii_strcasecmp(name, MHD_HTTP_HEADER_HOST) == 0) {
@@ -206,7 +206,7 @@ void admin_head_check(AdminHead *self, struct MHD_Connection *connection, const 
 	gsize usual;
 
 	MHD_get_connection_values(connection, MHD_HEADER_KIND, add_field, &fields);
-	/* the usual head has one blank before each value, and ends each line with CR LF */
+	/* a usual head has one space before each value, and ends each line with CR LF */
 	usual = strlen(method) + strlen(" ") + self->target_bytes + strlen(" ") + strlen(version) +
 		strlen("\r\n") + fields.bytes + fields.n_fields + strlen("\r\n");
 	if (self->fault == NULL)
@@ -222,7 +222,7 @@ void admin_head_check(AdminHead *self, struct MHD_Connection *connection, const 
 			self->fault = "both Content-Length and Transfer-Encoding are given";
 		/* libmicrohttpd returns a text only up to a NUL */
 		else if (bytes > usual)
-			self->fault = "the head has a NUL or unusual white space";
+			self->fault = "the head contains a NUL or unusual whitespace";
 	}
 	self->is_last = self->fault != NULL || fields.has_body || bytes != usual;
 }

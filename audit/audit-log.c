@@ -13,7 +13,7 @@
 #include "core/random.h"
 
 /* How long the thread pauses after it has written all draws. While there are no draws, the pause
- * doubles up to a maximum. The rings hold the draws that arrive meanwhile. */
+ * doubles up to a maximum. The rings hold the draws that arrive in the meantime. */
 #define BUSY_NAP_MS 10
 #define IDLE_NAP_MS 200
 
@@ -24,8 +24,8 @@
 /* The time limit of a write, as in the original service. */
 #define WRITE_LIMIT_MS 5000
 
-/* If the time limit of audit_log_finish() also limits a write, the write times out this much
- * earlier, so that its error can still be reported. */
+/* Within audit_log_finish(), a write times out this long before the function's own time limit, so
+ * that its error can still be reported. */
 #define END_SPARE_MS 100
 
 /* A ring, and the last draw that was taken from it. */
@@ -42,31 +42,31 @@ typedef struct {
 
 /*
  * The thread of one sink: takes draws from rings and writes their lines. Lines that the sink does
- * not accept are kept and written again. Meanwhile the rings fill, and then drop draws. So memory
- * is bounded, and producers do not wait.
+ * not accept are kept, and are written again later. Meanwhile, the rings fill up, and then drop
+ * draws. So memory is bounded, and producers do not wait.
  *
- * Nobody wakes the thread for a draw: it polls 100 times a second while there are draws, and 5
- * times a second when there are none.
+ * Draws do not wake the thread: it polls 100 times a second while there are draws, and 5 times a
+ * second when there are none.
  */
 typedef struct {
 	AuditSink *sink;
 	char *name;         /* name in the log */
-	GPtrArray *sources; /* (element-type Source): does not change once the thread runs */
+	GPtrArray *sources; /* (element-type Source): does not change while the thread runs */
 	pthread_t thread;
 	gboolean running;
-	/* did not end in time; the thread uses this object until the process ends */
+	/* the thread did not end in time, and uses this object until the process ends */
 	gboolean hangs;
 	_Atomic guint64 written_ids;
-	_Atomic guint64 reported_ids; /* dropped IDs that lines in the sink report */
+	_Atomic guint64 reported_ids; /* dropped IDs that are reported by lines in the sink */
 	AuditSinkReport report;       /* used by the thread only, except failing */
-	/* used by the thread only */
+	/* used only by the thread */
 	guint next_source;
 	AuditLines lines; /* lines to write or to retry */
 	/* protected by the mutex */
 	pthread_mutex_t mutex;
 	pthread_cond_t changed; /* uses the monotonic clock */
 	Orders orders;
-	gboolean has_orders; /* an order came since the last pause */
+	gboolean has_orders; /* a request was made since the last pause */
 	gboolean ended;
 } Writer;
 
@@ -82,7 +82,7 @@ struct _AuditLog {
 	gsize queue_bytes;
 };
 
-/* Waits for a change. Returns %FALSE at @at_us. The caller holds the mutex. */
+/* Waits until @at_us, or for a change. Returns %FALSE at @at_us. The caller holds the mutex. */
 static gboolean wait_for_change(Writer *self, gint64 at_us)
 {
 	const struct timespec at = {at_us / G_USEC_PER_SEC, at_us % G_USEC_PER_SEC * 1000};
@@ -92,8 +92,8 @@ static gboolean wait_for_change(Writer *self, gint64 at_us)
 
 /* The thread of a writer */
 
-/* Starts with another ring each time, so that a ring that is never empty does not block the others.
- */
+/* Starts with another ring in each round, so that a ring that is never empty does not block the
+ * others. */
 static void fill_lines(Writer *self)
 {
 	guint max_lines = self->sink->ops->max_lines;
@@ -185,9 +185,8 @@ static gpointer writer_thread(gpointer user_data)
 		Round round;
 		gint64 until_us;
 
-		/* read the orders first, so that the round includes every draw made before an order
-		 * to finish
-		 */
+		/* read the requests first, so that the round includes every draw that was made
+		 * before a request to finish */
 		pthread_mutex_lock(&self->mutex);
 		orders = self->orders;
 		self->orders.reopen = FALSE;
@@ -240,7 +239,8 @@ static void give_orders(Writer *self, const Orders *orders)
 	pthread_mutex_unlock(&self->mutex);
 }
 
-/* Ends the thread, even if lines are left to write. A writer whose thread hangs is not freed. */
+/* Ends the thread, even if some lines are not written. If the thread hangs, the writer is not
+ * freed. */
 static void writer_free(gpointer pointer)
 {
 	Writer *self = pointer;
@@ -380,10 +380,11 @@ void audit_log_join(AuditLog *self)
 			;
 		writer->hangs = writer->running && !writer->ended;
 		pthread_mutex_unlock(&writer->mutex);
-		/* before the others are read: a thread that hangs can continue meanwhile */
+		/* read this before the other values, because a hanging thread may continue in
+		 * between */
 		reported = atomic_load_explicit(&writer->reported_ids, memory_order_acquire);
 		audit_log_get_sink(self, i, &status);
-		/* IDs that have no entry, and that no line reports as missing */
+		/* IDs that have no entry and that no line reports as missing */
 		lost = status.queued_ids + status.dropped_ids - reported;
 		if (lost > 0)
 			log_event(LOG_AUDIT_LOST, log_text("sink", writer->name),

@@ -25,8 +25,7 @@ const char *audit_entry_parse(const char *line, gsize length, AuditEntry *out_en
 
 	if (length > AUDIT_ENTRY_MAX_LINE_BYTES)
 		return "longer than " G_STRINGIFY(AUDIT_ENTRY_MAX_LINE_BYTES) " bytes";
-	/* GLib skips bytes that are not base64, so the decoded bytes are encoded again and compared
-	 */
+	/* GLib skips bytes that are not base64, so encode the decoded bytes again, and compare */
 	reader.left = g_base64_decode_step(line, length, out_entry->bytes, &state, &bits);
 	state = 0;
 	encoded = g_base64_encode_step(out_entry->bytes, reader.left, FALSE, again, &state, &save);
@@ -51,20 +50,20 @@ const char *audit_entry_parse(const char *line, gsize length, AuditEntry *out_en
 	if (out_entry->id != 0)
 		return "an ID without a useragent";
 	if (out_entry->tag < 1)
-		return "a gap of no ID";
+		return "a gap with fewer than one missing ID";
 	out_entry->missing = (guint64)out_entry->tag;
 	out_entry->tag = 0;
 	return NULL;
 }
 
-/* The bytes of an entry: a field header and the ID; a header, the length and the agent; a header
- * and the tag; the end. */
+/* The number of bytes of an entry: a field header and the ID; a header, the length and the agent; a
+ * header and the tag; the end. */
 #define ID_AT                     3
 #define AGENT_AT                  (ID_AT + 8 + 3 + 4)
 #define TAG_AT(agent_length)      (AGENT_AT + (agent_length) + 3)
 #define ENTRY_BYTES(agent_length) (TAG_AT(agent_length) + 8 + 1)
 
-/* The length of a line: base64 and the newline. */
+/* The length of a line: base64 and a newline. */
 #define LINE_BYTES(entry_bytes) (((entry_bytes) + 2) / 3 * 4 + 1)
 
 G_STATIC_ASSERT(ID_AT % 3 == 0);
@@ -93,8 +92,8 @@ void audit_lines_empty(AuditLines *self)
 	self->n_missing = 0;
 }
 
-/* Encodes @entry from @from to @to into its line. Both are at the start of a group of three bytes,
- * or @to is the end. */
+/* Encodes the bytes of @entry from @from to @to into its line. Each is a multiple of 3, or @to is
+ * the end. */
 static void encode_base64(const GByteArray *entry, guint from, guint to, GByteArray *line)
 {
 	int state = 0, save = 0;
@@ -104,7 +103,7 @@ static void encode_base64(const GByteArray *entry, guint from, guint to, GByteAr
 	g_base64_encode_close(FALSE, text, &state, &save);
 }
 
-/* Makes the entry and the line for @agent, with room for the ID and the tag. */
+/* Creates the entry and the line for @agent, with space for the ID and the tag. */
 static void audit_lines_prepare(AuditLines *self, const char *agent, guint agent_length)
 {
 	GByteArray *entry = self->entry;
@@ -136,7 +135,7 @@ static void append_line(AuditLines *self, guint64 id, guint tag_at, guint64 tag)
 	self->n_lines++;
 }
 
-/* The finalizer of SplitMix64. It is a bijection, so the tags of a producer differ. */
+/* The finalizer of SplitMix64. It is a bijection, so the tags of one producer are all different. */
 static guint64 mix_bits(guint64 number)
 {
 	number = (number ^ number >> 30) * G_GUINT64_CONSTANT(0xbf58476d1ce4e5b9);

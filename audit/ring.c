@@ -4,12 +4,12 @@
 #include <stdatomic.h>
 #include <string.h>
 
-/* A draw in the ring; the agent follows. Both are padded to whole words. */
+/* A draw in the ring, followed by the agent. Both are padded to whole words. */
 typedef struct {
 	guint64 first_cursor;
 	guint64 fixed_bits;
 	guint64 tags;
-	guint64 dropped; /* the ring's dropped_ids when the draw was put */
+	guint64 dropped; /* the ring's dropped_ids at the time of the draw */
 	guint32 count;
 	guint8 sequence_bits;
 	guint8 time_shift;
@@ -39,7 +39,7 @@ struct _AuditRing {
 	_Alignas(LINE_BYTES) _Atomic guint64 begin;
 	guint64 end_seen;
 	guint64 dropped_seen;
-	/* used by both, and never changed */
+	/* read by both, and never changed */
 	_Alignas(LINE_BYTES) guint64 *words;
 	guint64 n_words; /* a power of two */
 };
@@ -59,7 +59,7 @@ void audit_ring_free(AuditRing *self)
 	g_aligned_free(self);
 }
 
-/* Adds to @value, for the only thread that changes it. */
+/* Adds to @value. Only the thread that owns @value calls this. */
 static void publish_add(_Atomic guint64 *value, guint64 n)
 {
 	atomic_store_explicit(value, atomic_load_explicit(value, memory_order_relaxed) + n,
@@ -71,7 +71,7 @@ static guint64 words_of(gsize agent_length)
 	return HEAD_WORDS + (agent_length + WORD - 1) / WORD;
 }
 
-/* Copies part of a record, which can continue at the start of the memory. */
+/* Copies part of a record, which may wrap around the end of the ring. */
 static void copy_out(const AuditRing *self, guint64 position, void *to, guint64 words)
 {
 	guint64 at = position & (self->n_words - 1);
@@ -122,8 +122,8 @@ gboolean audit_ring_take(AuditRing *self, AuditDraw *out_draw)
 	gboolean has_draw;
 
 	if (begin == self->end_seen) {
-		/* read before the end: these drops were earlier than everything that is put after
-		 * that end */
+		/* read this before the end: these IDs were dropped before any draw beyond that end
+		 * was put */
 		head.dropped = atomic_load_explicit(&self->dropped_ids, memory_order_acquire);
 		self->end_seen = atomic_load_explicit(&self->end, memory_order_acquire);
 		if (begin == self->end_seen && head.dropped == self->dropped_seen)

@@ -28,7 +28,7 @@ static gboolean parse_scribe(AuditTarget *self, const char *place, GError **erro
 	g_autofree char *server = g_strndup(place, slash ? (gsize)(slash - place) : strlen(place));
 	const char *colon = strrchr(server, ':');
 	const char *bracket = strrchr(server, ']');
-	/* a colon within brackets belongs to the address */
+	/* a colon in brackets belongs to the address */
 	gboolean has_port = colon != NULL && (bracket == NULL || colon > bracket);
 	g_autofree char *address =
 		has_port ? g_strdup(server) : g_strdup_printf("%s:%d", server, SCRIBE_DEFAULT_PORT);
@@ -38,7 +38,7 @@ static gboolean parse_scribe(AuditTarget *self, const char *place, GError **erro
 				  0))
 		return text_refuse_value(error, self->text,
 					 "has no category after the server; a category has 1 to "
-					 "255 printable characters without spaces and slashes");
+					 "255 printable characters without spaces or slashes");
 	if (*server == '\0')
 		return text_refuse_value(error, self->text,
 					 "has no server: scribe://HOST:PORT/CATEGORY");
@@ -88,7 +88,7 @@ void audit_target_free(AuditTarget *self)
 
 #define MODE 0640 /* so that log collectors in the group can read it */
 
-/* The maximum number of lines in one write(). It is large, to save system calls. */
+/* The maximum number of lines in one write(). A large number saves system calls. */
 #define FILE_MAX_LINES 4096
 
 static gboolean set_file_error(const char *path, const char *verb, int code, GError **error)
@@ -124,11 +124,12 @@ typedef struct {
 	AuditSink sink;
 	char *path;
 	int fd;
-	gsize done;         /* how many bytes of the caller's lines are written */
-	gboolean line_open; /* the file's last line is incomplete, and another program wrote it */
+	gsize done; /* number of bytes of the caller's lines that are written */
+	/* the file's last line is incomplete, and was written by another program */
+	gboolean line_open;
 } FileSink;
 
-/* Does not block on a FIFO: only regular files are accepted. */
+/* Does not block on a FIFO, because only regular files are accepted. */
 static gboolean file_sink_open(FileSink *self, int *out_fd, gboolean *out_line_open, GError **error)
 {
 	int fd = open(self->path, O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY | O_NONBLOCK,
@@ -148,8 +149,8 @@ static gboolean file_sink_open(FileSink *self, int *out_fd, gboolean *out_line_o
 	return TRUE;
 }
 
-/* A disk that becomes full can accept part of the lines. The next call continues after that part.
- */
+/* A disk that is nearly full may accept part of the lines. The next call continues after that
+ * part. */
 static gboolean file_sink_write(AuditSink *sink, const GByteArray *lines,
 				guint limit_ms G_GNUC_UNUSED, GError **error)
 {
@@ -231,7 +232,7 @@ AuditSink *audit_sink_new_file(const char *path, GError **error)
 
 #define MAX_REPLY_BYTES 65536
 #define METHOD          "Log"
-#define NOT_SCRIBE      "not a reply of a Scribe server"
+#define NOT_SCRIBE      "not a reply from a Scribe server"
 
 enum { RESULT_OK = 0, RESULT_TRY_LATER = 1 };
 
@@ -239,7 +240,7 @@ typedef struct {
 	AuditSink sink;
 	Address *address;
 	char *category;
-	ClientConnection *connection; /* NULL: not connected */
+	ClientConnection *connection; /* NULL if not connected */
 	GByteArray *request, *reply;
 	guint32 seqid;
 } ScribeSink;
@@ -279,8 +280,8 @@ static gboolean set_failure(GError **error, const char *what)
 	return FALSE;
 }
 
-/* Scribe's own server replies with the legacy header, even to a strict request. A message that is
- * not the reply to the call ends the connection, because the bytes after it cannot be trusted. */
+/* Scribe's own server replies with the legacy header, even to a strict request. If a message is not
+ * the reply to the call, the connection is closed, because the bytes after it cannot be trusted. */
 static gboolean scribe_sink_read_reply(ScribeSink *self, GError **error)
 {
 	ThriftReader reader = {self->reply->data, self->reply->len, FALSE};
@@ -328,7 +329,7 @@ static gboolean scribe_sink_write(AuditSink *sink, const GByteArray *lines, guin
 	if (!client_connection_exchange(self->connection, self->request, MAX_REPLY_BYTES, limit,
 					self->reply, &failure)) {
 		g_clear_pointer(&self->connection, client_connection_free);
-		/* the original message speaks of a Snowflake server */
+		/* the message of the original service mentions a Snowflake server */
 		if (g_error_matches(failure, SNOWFLAKE_CLIENT_ERROR,
 				    SNOWFLAKE_CLIENT_ERROR_PROTOCOL))
 			return set_failure(error, NOT_SCRIBE);

@@ -9,45 +9,45 @@
  * The target of an audit log, as an operator writes it:
  *
  *   file:PATH                          an absolute path
- *   scribe://HOST[:PORT][/CATEGORY]    port 1463 and category "snowflake", if they are left out
+ *   scribe://HOST[:PORT][/CATEGORY]    default: port 1463 and category "snowflake"
  */
 typedef struct {
 	char *text;       /* the target as the operator wrote it */
-	char *path;       /* NULL: a Scribe server */
-	Address *address; /* NULL: a file */
-	char *category;   /* NULL: a file */
+	char *path;       /* NULL for a Scribe server */
+	Address *address; /* NULL for a file */
+	char *category;   /* NULL for a file */
 } AuditTarget;
 
-/* Only parses @text: opens and resolves nothing. Returns: (transfer full): or %NULL with a
- * GOptionError set, which quotes @text and gives the expected form. */
+/* Parses @text. Does not open a file or resolve a name. Returns: (transfer full): the target, or
+ * %NULL with a GOptionError set, which quotes @text and gives the expected form. */
 AuditTarget *audit_target_parse(const char *text, GError **error);
 void audit_target_free(AuditTarget *self);
 
 /* Returns whether the file of @self can be written now: it exists, or can be created in its
- * directory. %FALSE with a GFileError set. Creates nothing. A Scribe server is not contacted. */
+ * directory. If not, sets a GFileError. Does not create the file, and does not contact a Scribe
+ * server. */
 gboolean audit_target_check(const AuditTarget *self, GError **error);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(AuditTarget, audit_target_free)
 
 /*
- * An open target: a file or a Scribe server. Only one thread calls a sink, and a call can block it.
+ * An open target: a file or a Scribe server. Only one thread may use it. Calls may block.
  */
 typedef struct _AuditSink AuditSink;
 
 typedef struct {
 	guint max_lines; /* maximum number of lines in one write() */
 
-	/* Writes @lines. After an error, part of them may be written, and the caller writes the
-	 * same lines again. @limit_ms: 1 or more; the write fails after this time, if the sink can
-	 * time out. */
+	/* Writes @lines. After an error, some of them may have been written, and the caller writes
+	 * the same lines again. @limit_ms: 1 or more; time after which a write to a server fails */
 	gboolean (*write)(AuditSink *self, const GByteArray *lines, guint limit_ms, GError **error);
 
-	/* Reopens a file that was renamed. @lines: the next lines to write, of which part may be
-	 * written. After an error, the sink continues with the old file. NULL: the sink has no
-	 * file. */
+	/* Reopens a file that was renamed. @lines: the next lines to write, some of which may
+	 * already have been written. After an error, the sink continues with the old file. NULL if
+	 * the sink has no file. */
 	gboolean (*reopen)(AuditSink *self, const GByteArray *lines, GError **error);
 
-	/* Makes all written lines durable, after the last write. NULL: the sink needs no such step.
-	 */
+	/* Makes all written lines durable, after the last write. NULL if the sink needs no such
+	 * step. */
 	gboolean (*sync)(AuditSink *self, GError **error);
 
 	void (*free)(AuditSink *self);
@@ -61,8 +61,8 @@ struct _AuditSink {
 /**
  * audit_sink_new_file:
  *
- * Appends to a regular file. If it does not exist, it is created for owner and group. If the file
- * ends within a line, the first write ends that line.
+ * Appends to a regular file. If the file does not exist, it is created, and owner and group can
+ * read it. If the file ends with an incomplete line, the first write ends that line.
  *
  * Returns: (transfer full): a sink, or %NULL with a GFileError set
  */

@@ -7,9 +7,9 @@
 #include "common/thrift/reader.h"
 
 #define MAX_REPLY_BYTES      65536
-/* limit for replies that grow with the fleet or the number of agents */
+/* size limit of replies that grow with the fleet or with the number of agents */
 #define MAX_LONG_REPLY_BYTES 16777215
-#define RUN_BYTES            19 /* bytes of a run with its two fields and its end */
+#define RUN_BYTES            19 /* bytes of a run: its two fields and its end */
 
 #define PATIENCE_ROUND_TRIPS 8
 #define LEAST_PATIENCE_US    50000
@@ -27,7 +27,7 @@
  * message of a TApplicationException; other calls return it in a field of the result. */
 static const struct {
 	const char *name;
-	guint results; /* DECLARED_BY() of the calls that declare it ... */
+	guint results; /* DECLARED_BY() lists the calls that declare it ... */
 	gint16 field;  /* ... as this field */
 	SnowflakeClientError code;
 } exceptions[] = {
@@ -57,7 +57,7 @@ guint client_call_max_reply_bytes(const ClientCall *call)
 	case CLIENT_RESULT_WORKERS:
 	case CLIENT_RESULT_COUNTERS:
 		return MAX_LONG_REPLY_BYTES;
-	case CLIENT_RESULT_RUNS: /* a layout may have a run for each ID */
+	case CLIENT_RESULT_RUNS: /* some layouts need a run for each ID */
 		return (guint)MIN(MAX_REPLY_BYTES + (guint64)call->count * RUN_BYTES,
 				  MAX_LONG_REPLY_BYTES);
 	case CLIENT_RESULT_ID:
@@ -89,7 +89,7 @@ void client_call_write(const ClientCall *call, gint32 seqid, GByteArray *out)
 static gboolean malformed(GError **error, const char *what)
 {
 	g_set_error(error, SNOWFLAKE_CLIENT_ERROR, SNOWFLAKE_CLIENT_ERROR_PROTOCOL,
-		    "not a reply of a Snowflake server: %s", what);
+		    "not a reply from a Snowflake server: %s", what);
 	return FALSE;
 }
 
@@ -99,8 +99,8 @@ static void replace_text(char **field, char *text)
 	*field = text;
 }
 
-/* Reads the fields that TApplicationException and the exceptions of the IDL have in common: 1, a
- * message, and 2, a number (its type, or retry_after_ms). */
+/* Reads the common fields of TApplicationException and the exceptions of the IDL: 1, a message, and
+ * 2, a number (the type, or retry_after_ms). */
 static char *read_exception(ThriftReader *reader, gint64 *out_number)
 {
 	g_autofree char *message = NULL;
@@ -149,7 +149,7 @@ static gboolean read_application_exception(ThriftReader *reader, const ClientCal
 }
 
 /* Returns: the limit at the end of the message of an InvalidCount, which refusal_of_count() in
- * server/wait-or-refuse.c writes; 0: no limit, or none below @count */
+ * server/wait-or-refuse.c writes; 0 if there is no limit below @count */
 static guint read_count_limit(const char *message, guint count)
 {
 	static const char before[] = " is out of range, 1 to ";
@@ -162,8 +162,8 @@ static guint read_count_limit(const char *message, guint count)
 	return (guint)limit;
 }
 
-/* Reads an exception in the result. Its other fields go into @refusal.
- * Returns: %NULL if the call declares none as this field, and nothing was read */
+/* Reads an exception in the result, and stores its other fields in @refusal. Returns: %NULL,
+ * without reading anything, if the call declares no exception with this field number */
 static GError *read_declared_exception(ThriftReader *reader, const ClientCall *call, gint16 field,
 				       ClientReply *refusal)
 {
@@ -216,7 +216,8 @@ static void read_runs(ThriftReader *reader, guint count, GArray *out_runs)
 		while ((type = thrift_reader_field(reader, &id)) != BINARY_STOP) {
 			if (id == 1 && type == BINARY_I64)
 				run.first = thrift_reader_i64(reader);
-			else if (id == 2 && type == BINARY_I32) /* below 0 are too many */
+			/* a negative number counts as too large */
+			else if (id == 2 && type == BINARY_I32)
 				run.count = (guint)thrift_reader_i32(reader);
 			else
 				thrift_reader_skip(reader, type);
@@ -361,7 +362,7 @@ static GPtrArray *read_counters(ThriftReader *reader)
 	return counters;
 }
 
-/* Returns: %FALSE if a field of @type is not the result, and nothing was read */
+/* Returns: %FALSE, without reading anything, if a field of @type is not the result */
 static gboolean read_result(ThriftReader *reader, const ClientCall *call, BinaryType type,
 			    ClientReply *reply)
 {

@@ -6,7 +6,8 @@
 
 /* TLS settings of clients, for other parts of the project. */
 
-/* Reads the files of @tls. Returns: (transfer full): or %NULL with an error set, of any domain */
+/* Reads the files of @tls. Returns: (transfer full): the settings, or %NULL with an error of any
+ * domain set */
 static inline TlsClient *client_tls_new(const SnowflakeClientTls *tls, GError **error)
 {
 	const TlsNames names = {tls->ca, tls->certificate, tls->key, tls->any_name};
@@ -22,6 +23,6 @@ static inline TlsClient *client_tls_new(const SnowflakeClientTls *tls, GError **
 	return tls_client_new(&names, error);
 }
 
-/* Lets a client use shared TLS settings. @tls: (nullable): a reference is kept; %NULL: the system's
- * settings, read when they are needed */
+/* Sets the client's TLS settings. @tls: (nullable): a reference is kept; %NULL for the system's
+ * settings, which are read when they are needed */
 void client_tls_share(SnowflakeClient *client, TlsClient *tls);

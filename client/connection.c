@@ -14,10 +14,10 @@
 
 #define HEADER_BYTES sizeof(guint32)
 #define READ_BYTES   16384
-#define KEPT_BYTES   (256 * 1024) /* largest reply whose buffer is kept for the next one */
+#define KEPT_BYTES   (256 * 1024) /* largest reply buffer that is kept for the next reply */
 
 #define TLS_ALERT_MASK 0xffff0000u
-#define TLS_ALERT      0x15030000u /* the first bytes of a TLS alert, read as a length */
+#define TLS_ALERT      0x15030000u /* first bytes of a TLS alert, interpreted as a length */
 
 static gboolean set_failure(GError **error, SnowflakeClientError code, const char *why)
 {
@@ -81,7 +81,7 @@ ClientConnection *client_connection_begin(const SocketAddress *address, TlsClien
 	gboolean is_begun = self->fd >= 0;
 
 	if (is_begun) {
-		/* if this fails, for example on a local socket, calls are slower at worst */
+		/* if this fails, for example on a local socket, calls are only slower */
 		setsockopt(self->fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
 		is_begun = connect(self->fd, (const struct sockaddr *)&address->bytes,
 				   address->length) == 0 ||
@@ -133,7 +133,7 @@ short client_connection_events(const ClientConnection *self)
 	return has_to_send ? POLLIN | POLLOUT : POLLIN;
 }
 
-/* Handles errno of a failed send or receive. Returns whether the connection can continue. */
+/* Handles the errno of a failed send or receive. Returns whether the connection can continue. */
 static gboolean can_go_on(const ClientConnection *self, GError **error)
 {
 	int code = errno;
@@ -164,7 +164,7 @@ static gboolean receive_bytes(ClientConnection *self, GError **error)
 		if (n < READ_BYTES)
 			return TRUE;
 		if (self->in->len > self->max_reply_bytes)
-			return TRUE; /* more bytes than allowed: report it below */
+			return TRUE; /* more bytes than allowed, which is reported below */
 	}
 }
 
@@ -287,7 +287,7 @@ static void set_timeout(GError **error, const char *what, ClientLimit limit)
 		    "no %s within %u ms", what, limit.ms);
 }
 
-/* Advances until the next event. */
+/* Advances the connection until its next event. */
 static ClientConnectionEvent wait_for_event(ClientConnection *self, const char *what,
 					    ClientLimit limit, GError **error)
 {
@@ -313,7 +313,7 @@ gboolean client_connection_wait_ready(ClientConnection *self, ClientLimit limit,
 	       wait_for_event(self, "connection", limit, error) == CLIENT_CONNECTION_READY;
 }
 
-/* A socket that does not block would not wait for room in the server's queue. */
+/* A non-blocking socket would not wait for room in the server's queue. */
 static ClientConnection *connect_locally(const Address *address, ClientLimit limit, GError **error)
 {
 	gint64 left_us = client_limit_end_us(limit) - g_get_monotonic_time();
@@ -370,7 +370,7 @@ gboolean client_connection_is_stale(ClientConnection *self)
 {
 	char byte;
 
-	/* with TLS, the bytes can belong to TLS itself, such as tickets */
+	/* with TLS, the bytes may be part of TLS itself, such as tickets */
 	return self->in->len > 0 ||
 	       tls_client_receive(self->tls, self->fd, &byte, sizeof(byte)) >= 0 || errno != EAGAIN;
 }

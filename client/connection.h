@@ -8,8 +8,9 @@
 #include "common/tls/client.h"
 
 /*
- * A connection to one server, by TCP, with TLS or without, or by a local socket. It carries frames:
- * four bytes of length, then a message. One call at a time; one thread at a time.
+ * A connection to one server, by TCP with or without TLS, or by a local socket. It transports
+ * frames: four bytes of length, then a message. There is at most one call at a time. For one thread
+ * at a time.
  *
  * It can be used in two ways: by functions that never wait, or by functions that wait within a time
  * limit.
@@ -30,10 +31,11 @@ typedef enum {
 
 /* Code outside this module may only read the members, except fd. */
 typedef struct {
-	int fd;         /* -1: closed by the owner, or in the child of a fork */
-	TlsStream *tls; /* NULL: no TLS */
+	int fd;         /* -1 after the owner has closed it, and in the child of a fork */
+	TlsStream *tls; /* NULL for no TLS */
 	ClientConnectionState state;
-	gboolean is_in_handshake; /* CONNECTING: connected, and in the TLS handshake */
+	/* CONNECTING: TCP is connected, and the TLS handshake is in progress */
+	gboolean is_in_handshake;
 	guint max_reply_bytes;
 	GByteArray *out; /* frame to send */
 	gsize out_sent;
@@ -41,38 +43,38 @@ typedef struct {
 	GByteArray *reply; /* last frame received */
 } ClientConnection;
 
-/* Sends nothing to the server if fd is -1. */
+/* Closes the connection, and frees it. Sends nothing to the server if fd is -1. */
 void client_connection_free(ClientConnection *self);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(ClientConnection, client_connection_free)
 
-/* The last reply, until the next call. Returns: its first byte */
+/* Returns: the first byte of the last reply, which is valid until the next call */
 const guint8 *client_connection_get_reply(const ClientConnection *self, gsize *out_length);
 
 /*
- * Functions that never wait: the owner waits for client_connection_events() by poll(2), then calls
+ * Functions that never wait. The owner calls poll(2) with client_connection_events(), and then
  * client_connection_advance().
  */
 
-/* Begins to connect. @tls: (nullable): borrowed; needed for an address with TLS. Returns: (transfer
- * full): %NULL with UNREACHABLE set, or with TIMEOUT if the queue of a local socket is full for now
- */
+/* Begins to connect. @tls: (nullable): borrowed; required for an address with TLS. Returns:
+ * (transfer full): a connection, or %NULL with UNREACHABLE set, or with TIMEOUT set if the queue of
+ * a local socket is currently full */
 ClientConnection *client_connection_begin(const SocketAddress *address, TlsClient *tls,
 					  GError **error);
 
-/* Begins a call. The connection is idle. @request: copied */
+/* Begins a call. The connection must be idle. @request: copied */
 void client_connection_call(ClientConnection *self, const GByteArray *request,
 			    guint max_reply_bytes);
 
 /* Returns: the events of poll(2) to wait for */
 short client_connection_events(const ClientConnection *self);
 
-/* Sends and receives what it can without waiting. An error is set with FAILED: UNREACHABLE or
- * PROTOCOL. */
+/* Sends and receives as much as possible without waiting. Returns: the event; with FAILED, the
+ * error UNREACHABLE or PROTOCOL is set */
 ClientConnectionEvent client_connection_advance(ClientConnection *self, GError **error);
 
 /* Functions that wait within a time limit. */
 
-/* A time limit and its start; later steps get the remaining time. */
+/* A time limit with its start. All steps of an operation share it. */
 typedef struct {
 	gint64 start_us; /* g_get_monotonic_time() */
 	guint ms;
@@ -85,10 +87,10 @@ static inline gint64 client_limit_end_us(ClientLimit limit)
 
 /**
  * client_connection_new:
- * @tls: (nullable): borrowed; %NULL: plain
+ * @tls: (nullable): borrowed; %NULL for plain TCP
  *
  * Tries the addresses of the name one after the other. Each attempt can take half of the remaining
- * time, and the last one all of it. If the time limit ends during the DNS lookup, the lookup
+ * time, the last attempt all of it. If the time limit expires during the DNS lookup, the lookup
  * continues in its thread until the resolver gives up.
  *
  * Returns: (transfer full): a connection, or %NULL with UNREACHABLE or TIMEOUT set
@@ -96,19 +98,19 @@ static inline gint64 client_limit_end_us(ClientLimit limit)
 ClientConnection *client_connection_new(const Address *address, TlsClient *tls, ClientLimit limit,
 					GError **error);
 
-/* Waits until a connection that client_connection_begin() has started is connected. Returns: %FALSE
- * with UNREACHABLE or TIMEOUT set; then it is unusable */
+/* Waits until a connection from client_connection_begin() is established. Returns: %FALSE with
+ * UNREACHABLE or TIMEOUT set; the connection is then unusable */
 gboolean client_connection_wait_ready(ClientConnection *self, ClientLimit limit, GError **error);
 
-/* Returns whether an idle connection is unusable: the server has closed it, or has sent bytes
- * without a call. Never waits. */
+/* Returns whether an idle connection is unusable because the server has closed it, or has sent
+ * bytes although no call is in progress. Never waits. */
 gboolean client_connection_is_stale(ClientConnection *self);
 
 /**
  * client_connection_exchange:
  * @request: a message
- * @max_reply_bytes: of the message that answers it
- * @out_reply: (out): set to the message that answers it; undefined on failure
+ * @max_reply_bytes: maximum length of the reply
+ * @out_reply: (out): set to the reply; undefined on failure
  *
  * After a failure the connection is unusable.
  *

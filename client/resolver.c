@@ -16,12 +16,12 @@
 #include "common/thread.h"
 
 struct _Resolution {
-	_Atomic guint references; /* references of the caller and the thread */
+	_Atomic guint references; /* held by the caller and the thread */
 	_Atomic gboolean is_done;
-	int fd;                /* used by the thread only */
-	GPtrArray *hosts;      /* (element-type Address): names that the thread resolves */
-	GString *failures;     /* used by the thread only, until it is done */
-	guint n_given;         /* number of names that resolution_get() has returned */
+	int fd;                /* used only by the thread */
+	GPtrArray *hosts;      /* (element-type Address): names that the thread must resolve */
+	GString *failures;     /* used only by the thread, until it is done */
+	guint n_given;         /* number of results that resolution_get() has returned */
 	pthread_mutex_t mutex; /* protects the fields below */
 	GPtrArray *names;      /* (element-type ResolvedName): the elements do not change */
 };
@@ -63,7 +63,7 @@ static void add_name(Resolution *self, const Address *address, const void *bytes
 	pthread_mutex_unlock(&self->mutex);
 }
 
-/* Returns: 0, or a code of getaddrinfo() */
+/* Returns: 0, or an error code of getaddrinfo() */
 static int resolve_host(Resolution *self, const Address *address, int flags)
 {
 	const struct addrinfo hints = {.ai_socktype = SOCK_STREAM,
@@ -139,7 +139,7 @@ Resolution *resolution_new(const GPtrArray *addresses, int fd)
 			fork_guard_close_noted(&self->fd);
 		}
 	}
-	/* without a thread, treat the names as if the resolver had failed */
+	/* without a thread, behave as if the resolver had failed */
 	if (code != 0)
 		g_string_append_printf(self->failures, "cannot start a thread for DNS lookups: %s",
 				       g_strerror(code));
@@ -191,7 +191,8 @@ GPtrArray *resolution_wait_for_names(const Address *address, gint64 deadline_us,
 	close(done.fd);
 	is_done = atomic_load(&resolution->is_done);
 	if (is_done && resolution->names->len > 0)
-		names = g_steal_pointer(&resolution->names); /* the thread has added the last one */
+		/* the thread has added the last result */
+		names = g_steal_pointer(&resolution->names);
 	else if (is_done)
 		*out_why = g_strdup(g_strrstr(resolution->failures->str, ": ") + 2);
 	resolution_free(resolution);

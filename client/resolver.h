@@ -10,29 +10,29 @@
  * Resolves host names with getaddrinfo() in a thread, because getaddrinfo() has no time limit. If a
  * resolution is freed early, its thread continues until the resolver gives up.
  *
- * IP addresses and the paths of local sockets are known at once, without a thread. Names are
- * resolved one after the other, so a name that hangs delays only the names after it.
+ * IP addresses and paths of local sockets need no thread. Names are resolved one after the other,
+ * so a name that hangs delays only the names after it.
  */
 typedef struct _Resolution Resolution;
 
-/* The target of a connection. */
+/* The address to which a socket connects. */
 typedef struct {
 	struct sockaddr_storage bytes;
 	socklen_t length;
 	char tls_host[ADDRESS_MAX_HOST_BYTES +
-		      1]; /* name in the server's certificate; "": no TLS */
+		      1]; /* name to expect in the server's certificate; "" for no TLS */
 } SocketAddress;
 
-/* One address of a server's name. */
+/* An address of a server's host name. */
 typedef struct {
-	char *text; /* the name as configured, followed by the address if it is different */
+	char *text; /* the configured name, followed by the address if it is different */
 	SocketAddress address;
 } ResolvedName;
 
 /**
  * resolution_new:
  * @addresses: (element-type Address): copied
- * @fd: an eventfd(2), which is written when a name is resolved, and at the end; is duplicated
+ * @fd: an eventfd(2), which is written whenever a name is resolved, and at the end; duplicated
  *
  * Call this and the other functions under fork_guard_lock(), unless the calling thread protects
  * itself from fork() in another way.
@@ -45,19 +45,19 @@ Resolution *resolution_new(const GPtrArray *addresses, int fd);
  *   after ": "; empty if there are none; %NULL until then
  *
  * Returns: (transfer container) (element-type ResolvedName): the results so far, valid as long as
- *   @self; %NULL if it is not done, and there are no results since the last call
+ * @self; %NULL if the resolution continues and there are no results since the last call
  */
 GPtrArray *resolution_get(Resolution *self, char **out_failures);
 
 /**
  * resolution_wait_for_names:
- * @deadline_us: by g_get_monotonic_time()
+ * @deadline_us: in terms of g_get_monotonic_time()
  * @out_why: (out) (transfer full): on failure, why @address has no addresses; %NULL at the deadline
  *
  * Resolves one name, and waits for the result. Do not call it under fork_guard_lock().
  *
- * Returns: (transfer full) (element-type ResolvedName): one or more, in the resolver's order; %NULL
- *   on failure
+ * Returns: (transfer full) (element-type ResolvedName): one or more addresses, in the resolver's
+ * order; %NULL on failure
  */
 GPtrArray *resolution_wait_for_names(const Address *address, gint64 deadline_us, char **out_why);
 

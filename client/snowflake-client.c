@@ -74,13 +74,13 @@ struct _SnowflakeClient {
 	 * known to be better */
 	Server *current;
 	TlsClient *tls;  /* NULL if not needed yet */
-	gint32 seqid;    /* sequence ID of the next call; 0 or above */
+	gint32 seqid;    /* sequence ID of the next call, 0 or more */
 	gint64 pause_us; /* pause between the last two passes; 0 if a server has answered since */
 	gint64 next_pass_at_us;
 	ClientLimit limit; /* time limit of the current or next call */
 	/* time after which an attempt is slow; if 0, the rule in client/call.h applies */
 	gint64 patience_us;
-	gboolean retries; /* allows more than one pass */
+	gboolean retries; /* makes more than one pass if necessary */
 	gint64 retry_after_ms;
 	/* the current call and its reply */
 	const ClientCall *call;
@@ -736,13 +736,13 @@ static gboolean perform_call(SnowflakeClient *self, const ClientCall *call, Clie
 
 /* Calls */
 
-/* Begins each call, and starts its time limit. */
+/* Prepares a call, and starts its time limit. */
 static gboolean begin_call(SnowflakeClient *self, gboolean has_out, GError **error)
 {
 	if (self == NULL)
 		return client_call_refuse_argument(error, "no client");
 	if (!has_out)
-		return client_call_refuse_argument(error, "no pointer for the result");
+		return client_call_refuse_argument(error, "the pointer for the result is NULL");
 	self->limit.start_us = g_get_monotonic_time();
 	self->retry_after_ms = 0;
 	return TRUE;
@@ -822,8 +822,8 @@ GPtrArray *snowflake_client_get_counters(SnowflakeClient *self, GError **error)
 	return NULL;
 }
 
-/* Checks only the length, because the server checks the characters: the server could not read, and
- * so not answer, a request that is too long. */
+/* Checks only the length: the server checks the characters, but could not read a request that is
+ * too long, and so could not answer it. */
 static gboolean check_agent(const char *agent, GError **error)
 {
 	if (agent == NULL)
@@ -893,14 +893,14 @@ static gboolean request_batch(SnowflakeClient *self, ClientResult wanted, const 
 	}
 }
 
-/* Checks that an ID from a server without batches is above its previous ID @last, as in a batch. If
- * it is not, the client leaves the server. */
+/* Checks that an ID from a server that does not support batches is above @last, its previous ID, as
+ * it would be in a batch. If not, the client stops using the server. */
 static gboolean check_order(SnowflakeClient *self, gint64 last, gint64 id, GError **error)
 {
 	if (id > last)
 		return TRUE;
 	g_set_error(error, SNOWFLAKE_CLIENT_ERROR, SNOWFLAKE_CLIENT_ERROR_PROTOCOL,
-		    "%s: not a reply of a Snowflake server: ID %" G_GINT64_FORMAT
+		    "%s: not a reply from a Snowflake server: ID %" G_GINT64_FORMAT
 		    " after ID %" G_GINT64_FORMAT,
 		    self->current->address->text, id, last);
 	disconnect_server(self->current);
@@ -972,7 +972,7 @@ GArray *snowflake_client_get_id_runs(SnowflakeClient *self, const char *agent, g
 	return g_steal_pointer(&runs);
 }
 
-/* Makes a call that returns 16 bytes for each ID, and that some servers do not support. */
+/* Makes a call that returns 16 bytes for each ID. Not all servers support it. */
 static gboolean get_uuids(SnowflakeClient *self, const char *method, const char *agent, guint count,
 			  guint8 (*out_uuids)[SNOWFLAKE_CLIENT_UUID_BYTES], GError **error)
 {

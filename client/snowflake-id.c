@@ -12,7 +12,7 @@
 
 G_DEFINE_QUARK(snowflake_id_error_quark, snowflake_id_error)
 
-/* The codes and forms of core/ have the same numbers here, so that none is translated. */
+/* The error codes and forms have the same numbers here as in core/, so they need no translation. */
 #define SAME(a, b) G_STATIC_ASSERT((int)(a) == (int)(b))
 SAME(ID_ERROR_INVALID, SNOWFLAKE_ID_ERROR_INVALID);
 SAME(ID_ERROR_OUT_OF_RANGE, SNOWFLAKE_ID_ERROR_OUT_OF_RANGE);
@@ -35,7 +35,7 @@ struct _SnowflakeUuidGenerator {
 	Uuid7Generator generator;
 };
 
-/* Gives the error the domain of this library. Returns: @done */
+/* Changes the domain of the error to that of this library. Returns: @done */
 static gboolean translate_error(gboolean done, GError **error)
 {
 	if (!done && error != NULL)
@@ -190,8 +190,8 @@ gboolean snowflake_ulid_random(gint64 time_ms, SnowflakeUlid *out_ulid, GError *
 	return set_uuid(done, &ulid, out_ulid, error);
 }
 
-/* CLOCK_REALTIME, as programs expect. A server's clock is immune to clock steps, but needs a thread
- * that disciplines it. */
+/* CLOCK_REALTIME, as programs expect. The clock of a server is immune to clock steps, but it needs
+ * a thread that disciplines it. */
 static gint64 realtime_ns(G_GNUC_UNUSED const Clock *clock)
 {
 	return g_get_real_time() * 1000;

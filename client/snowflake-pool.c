@@ -13,7 +13,7 @@
 
 struct _SnowflakePool {
 	PoolBuffer *buffer;
-	pthread_key_t key; /* a thread's slot of the buffer */
+	pthread_key_t key; /* the calling thread's slot of the buffer */
 	gboolean has_key;
 	PoolConfig *config;
 	PoolRefill *refill; /* of this process once the buffer is started, otherwise of a parent.
@@ -21,9 +21,9 @@ struct _SnowflakePool {
 	SnowflakePool *next;
 };
 
-static SnowflakePool *pools; /* all of the process, under fork_guard_lock() */
+static SnowflakePool *pools; /* all pools of the process, under fork_guard_lock() */
 
-/* A thread ends. Its pool can be gone already, and the slot with it. */
+/* Called when a thread ends. Its pool, and with it the slot, may be gone already. */
 static void leave_slot(void *data)
 {
 	PoolSlot *slot = data;
@@ -101,7 +101,7 @@ void snowflake_pool_free(SnowflakePool *self)
 	g_free(self);
 }
 
-/* In the child of a fork, the first take starts a thread of its own. */
+/* In the child of a fork, the first take starts a new thread. */
 static gboolean ensure_started(SnowflakePool *self, GError **error)
 {
 	pthread_mutex_t *lock = &self->buffer->wait.mutex;
@@ -124,8 +124,8 @@ static gboolean ensure_started(SnowflakePool *self, GError **error)
 	return is_started;
 }
 
-/* Cancellation is disabled, because a thread that is cancelled while it waits would leave a mutex
- * locked, and the others would wait for it. */
+/* Cancellation is disabled, because a thread that is cancelled during the wait would leave a mutex
+ * locked, and other threads would wait for it. */
 static gboolean wait_and_take(SnowflakePool *self, PoolSlot *slot, guint most, PoolRun *out_run,
 			      GError **error)
 {
@@ -165,14 +165,14 @@ static gboolean take_run(SnowflakePool *self, guint most, PoolRun *out_run, GErr
 		slot = pool_buffer_claim_slot(self->buffer);
 		if (slot != NULL && pthread_setspecific(self->key, slot) != 0) {
 			pool_buffer_release_slot(self->buffer, slot);
-			slot = NULL; /* so it takes from the ring */
+			slot = NULL; /* the thread takes from the ring instead */
 		}
 	}
 	return pool_buffer_take(self->buffer, slot, most, out_run) ||
 	       wait_and_take(self, slot, most, out_run, error);
 }
 
-/* Out of line, to keep the fast path short. */
+/* A separate function, to keep the fast path short. */
 static G_GNUC_NO_INLINE gboolean take_slowly(SnowflakePool *self, gint64 *out_id, GError **error)
 {
 	PoolRun run;
@@ -180,7 +180,7 @@ static G_GNUC_NO_INLINE gboolean take_slowly(SnowflakePool *self, gint64 *out_id
 	if (self == NULL)
 		return client_call_refuse_argument(error, "no pool");
 	if (out_id == NULL)
-		return client_call_refuse_argument(error, "no pointer for the ID");
+		return client_call_refuse_argument(error, "the pointer for the ID is NULL");
 	if (!take_run(self, 1, &run, error))
 		return FALSE;
 	*out_id = run.first;
@@ -206,7 +206,7 @@ gboolean snowflake_pool_take_run(SnowflakePool *self, guint most, gint64 *out_fi
 	if (self == NULL)
 		return client_call_refuse_argument(error, "no pool");
 	if (out_first == NULL || out_count == NULL)
-		return client_call_refuse_argument(error, "no pointer for the IDs");
+		return client_call_refuse_argument(error, "the pointer for the IDs is NULL");
 	if (most == 0)
 		return client_call_refuse_argument(error, "the count is 0; it must be at least 1");
 	if (!take_run(self, most, &run, error))

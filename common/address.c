@@ -11,7 +11,7 @@
 
 static const char NAME[] = G_CSET_a_2_z G_CSET_A_2_Z G_CSET_DIGITS "-._";
 
-/* Returns what is wrong with a host, or NULL. */
+/* Returns the error in a host, or NULL. */
 static const char *host_fault(const char *host, gboolean is_bracketed)
 {
 	if (is_bracketed) {
@@ -19,7 +19,7 @@ static const char *host_fault(const char *host, gboolean is_bracketed)
 
 		if (strchr(host, ':') == NULL || !g_hostname_is_ip_address(host))
 			return "the text in brackets is not an IPv6 address";
-		/* GLib accepts any zone, however long */
+		/* GLib accepts a zone of any length */
 		if (zone != NULL &&
 		    (zone[1 + strspn(zone + 1, NAME)] != '\0' || strlen(zone + 1) >= IF_NAMESIZE))
 			return "the text after % is not a network interface";
@@ -35,14 +35,14 @@ static const char *host_fault(const char *host, gboolean is_bracketed)
 		return "an IPv6 address needs brackets, as in [::1]:7609";
 	if (host[strspn(host, NAME)] != '\0' || strlen(host) > ADDRESS_MAX_HOST_BYTES)
 		return "the host is neither a name nor an IP address";
-	/* the resolver reads 7609 as the address 0.0.29.185 */
+	/* the resolver would read 7609 as the address 0.0.29.185 */
 	if (host[strspn(host, G_CSET_DIGITS ".")] == '\0' && !g_hostname_is_ip_address(host))
 		return "the host is not an IPv4 address; * means all addresses of the machine";
 	return NULL;
 }
 
-/* Splits HOST:PORT. Sets *out_port to NULL if there is no port. Returns what is wrong with the
- * text; NULL: nothing. */
+/* Splits HOST:PORT. Sets *out_port to NULL if there is no port. Returns the error in the text, or
+ * NULL. */
 static const char *split_host_port(const char *text, char **out_host, const char **out_port)
 {
 	gboolean is_bracketed = *text == '[';
@@ -246,7 +246,7 @@ gboolean address_is_everywhere(const Address *self)
 		return TRUE;
 	if (inet_pton(AF_INET, self->host, &v4) == 1)
 		return v4.s_addr == INADDR_ANY;
-	/* without the interface after %, if any */
+	/* without the interface after %, if there is one */
 	bare = g_strndup(self->host, strcspn(self->host, "%"));
 	if (inet_pton(AF_INET6, bare, &v6) != 1)
 		return FALSE;

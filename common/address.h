@@ -4,9 +4,9 @@
 #include <glib.h>
 
 /*
- * The address of a server, in the form of the options of servers and clients: HOST:PORT,
- * tls:HOST:PORT, or a local socket, which is unix:PATH or unix:@NAME. The latter is abstract, so it
- * has no file. Names are not resolved here.
+ * The address of a server, as in options of servers and clients: HOST:PORT, tls:HOST:PORT, or a
+ * local socket, which is unix:PATH or unix:@NAME. The latter is an abstract socket, which has no
+ * file. Names are not resolved here.
  */
 
 #define ADDRESS_DEFAULT_PORT 7609
@@ -14,41 +14,42 @@
 
 #define ADDRESS_TLS_PREFIX "tls:"
 
-#define ADDRESS_MAX_HOST_BYTES 253 /* the longest DNS name */
+#define ADDRESS_MAX_HOST_BYTES 253 /* maximum length of a DNS name */
 
-/* The maximum length of a local socket's path, including its "@": the kernel's limit without the
+/* The maximum length of a local socket's path, including its "@": the kernel's limit minus the
  * NUL. */
 #define ADDRESS_MAX_PATH_BYTES 107
 
 typedef struct {
 	char *host;   /* a name, an IPv4 address, an IPv6 address without brackets, or "*"; NULL
 			 for a local socket */
-	guint16 port; /* 0: any free port, or a local socket */
+	guint16 port; /* 0 for any free port, and for a local socket */
 	char *path;   /* path of a local socket: "/run/ids", or "@ids"; NULL if there is a host */
-	char *text;   /* HOST:PORT, with brackets if necessary, after tls: if is_tls; or
-			 unix:PATH */
+	/* HOST:PORT, with brackets if necessary, and with the prefix tls: if is_tls; or
+	 * unix:PATH */
+	char *text;
 	gboolean is_tls;
 } Address;
 
 /**
  * address_parse:
  * @text: HOST:PORT, or HOST alone for the default port. An IPv6 address needs brackets:
- *   "[::1]:7609". "*" is every address of the machine
+ *   "[::1]:7609". "*" means every address of the machine
  *
  * Returns: (transfer full) (nullable): the address, or %NULL with a GOptionError set. Its message
- * quotes @text, cut if it is long, and names the expected form
+ * quotes @text, shortened if it is long, and gives the expected form
  */
 Address *address_parse(const char *text, GError **error);
 
 /* Parses an address like address_parse(), with ADDRESS_ADMIN_PORT as the default port. */
 Address *address_parse_admin(const char *text, GError **error);
 
-/* Returns whether @text begins with ADDRESS_TLS_PREFIX. "tls:7609" does not: it means port 7609 of
+/* Returns whether @text begins with ADDRESS_TLS_PREFIX. "tls:7609" does not: it means port 7609 on
  * a host named tls. */
 gboolean address_text_is_tls(const char *text);
 
-/* Parses an address to connect to, like address_parse(). It can begin with tls:, but "*" and port 0
- * are refused. */
+/* Parses an address to connect to, like address_parse(). The address can begin with tls:. "*" and
+ * port 0 are not allowed. */
 Address *address_parse_peer(const char *text, GError **error);
 
 /**
@@ -66,8 +67,9 @@ Address *address_parse_server(const char *text, GError **error);
 
 /**
  * address_parse_servers:
- * @texts: NULL-terminated: each is for address_parse_server(), or several of them with commas in
- *   between. A text that begins with a local socket is one address, as its path can have commas
+ * @texts: NULL-terminated: each is one address as for address_parse_server(), or several of them
+ * separated by commas. A text that begins with a local socket is one address, because its path can
+ * contain commas
  *
  * Returns: (transfer full) (element-type Address): all addresses, or %NULL with an error set
  */
@@ -81,7 +83,7 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(Address, address_free)
 /* Returns whether one of the addresses has TLS. @addresses: (element-type Address) */
 gboolean address_any_is_tls(const GPtrArray *addresses);
 
-/* Returns whether @self is every address of the machine: "*", or the unspecified address in any
+/* Returns whether @self means every address of the machine: "*", or the unspecified address in any
  * spelling. */
 gboolean address_is_everywhere(const Address *self);
 

@@ -27,9 +27,8 @@ static gpointer refuse_entry(const char *entry, GError **error)
 	return NULL;
 }
 
-/* Returns: (transfer full) (nullable): %NULL if @entry is no address or network. An IPv4 address
- * that is written as an IPv6 address becomes an IPv4 address, because clients' addresses have this
- * form. */
+/* Returns: (transfer full) (nullable): %NULL if @entry is not an address or network. An IPv4-mapped
+ * IPv6 address becomes an IPv4 address, because clients' addresses have this form. */
 static GInetAddressMask *parse_mask(const char *entry)
 {
 	const char *slash = strchr(entry, '/');
@@ -39,7 +38,7 @@ static GInetAddressMask *parse_mask(const char *entry)
 	guint64 n_bits;
 	guint length;
 
-	/* GLib accepts invalid numbers of bits: one that wraps around, and 129 for all bits */
+	/* GLib accepts two invalid numbers of bits: one that wraps around, and 129 as all bits */
 	if (entry[strspn(entry, "0123456789abcdefABCDEF:./")] != '\0' ||
 	    (slash != NULL &&
 	     !g_ascii_string_to_unsigned(slash + 1, 10, 0, MAX_PREFIX_BITS, &n_bits, NULL)))
@@ -150,7 +149,7 @@ char *allow_list_entry_for(const TlsStream *tls)
 		return NULL;
 	entry = g_strconcat(ALLOW_LIST_NAME_PREFIX, name, NULL);
 	list = allow_list_parse(entry, NULL);
-	/* accept exactly one entry: a name with commas would be several */
+	/* accept exactly one entry, because a name with commas would be parsed as several */
 	return list != NULL && list->masks->len == 0 && list->names->len == 1 &&
 			       admits_name(list, tls)
 		       ? g_steal_pointer(&entry)

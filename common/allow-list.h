@@ -7,12 +7,12 @@
 
 /*
  * The clients that may call, identified by their addresses and by the names in their certificates.
- * A client must match one entry. Local sockets are not checked, because file permissions protect
- * them. Immutable, so any thread can use it.
+ * A client must match at least one entry. Clients of local sockets are not checked, because file
+ * permissions protect these sockets. Immutable, so any thread can use it.
  */
 typedef struct _AllowList AllowList;
 
-/* The prefix of a name, as in certificate:billing.example. */
+/* The prefix of an entry that is a name, as in certificate:billing.example. */
 #define ALLOW_LIST_NAME_PREFIX "certificate:"
 
 /**
@@ -20,18 +20,18 @@ typedef struct _AllowList AllowList;
  * @text: entries separated by commas: 192.0.2.7, 10.0.0.0/8, 2001:db8::/32, certificate:NAME.
  *   ::ffff:192.0.2.7 is read as 192.0.2.7
  *
- * Returns: (transfer full): the list, or %NULL with a GOptionError set, which quotes the wrong
+ * Returns: (transfer full): the list, or %NULL with a GOptionError set, which quotes the invalid
  * entry
  */
 AllowList *allow_list_parse(const char *text, GError **error);
 
-/* Returns: (transfer full): @self. In all these functions, @self can be %NULL: all clients may
- *   call. */
+/* Returns: (transfer full): @self. In all these functions, @self can be %NULL, which means that all
+ * clients may call. */
 AllowList *allow_list_ref(AllowList *self);
 void allow_list_unref(AllowList *self);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(AllowList, allow_list_unref)
 
-/* Returns the text that was parsed. */
+/* Returns the text from which the list was parsed. */
 const char *allow_list_text(const AllowList *self);
 
 /* Returns whether the list contains certificate names. If it does, a client can be admitted only

@@ -8,12 +8,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Limits the tries, in case the program forks more often than its disk opens a file. */
+/* Limits the number of tries, in case the program forks faster than its disk opens a file. */
 #define MAX_TRIES 3
 
-/* Work: the number of working threads, and of threads that wait to fork */
+/* Work: the number of threads that work, and of threads that wait to fork */
 
-static pthread_mutex_t work_mutex = PTHREAD_MUTEX_INITIALIZER; /* protects the variables below */
+static pthread_mutex_t work_mutex = PTHREAD_MUTEX_INITIALIZER; /* mutex of the variables below */
 static pthread_cond_t work_changed = PTHREAD_COND_INITIALIZER;
 static guint n_working;
 static guint n_forking;
@@ -64,13 +64,13 @@ void fork_guard_leave(void)
 
 typedef struct {
 	int fd;
-	int *holder;         /* (nullable): set to -1 in a child */
+	int *holder;         /* (nullable): variable that is set to -1 in a child */
 	gboolean is_closing; /* being closed: its number may already belong to another file */
-	dev_t device;        /* if it is closing: its file */
-	ino_t inode;         /* if it is closing: its file; 0: unknown */
+	dev_t device;        /* if it is being closed: device of its file */
+	ino_t inode;         /* if it is being closed: inode of its file; 0 if unknown */
 } Descriptor;
 
-static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER; /* protects the variables below */
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER; /* mutex of the variables below */
 static GArray *descriptors; /* (element-type Descriptor): never freed */
 static guint64 n_forks;     /* number of forks that have begun */
 
@@ -125,7 +125,7 @@ void fork_guard_close_noted(int *fd)
 int fork_guard_open(int directory_fd, const char *path, int flags, mode_t mode)
 {
 	for (guint i = 0;; i++) {
-		gboolean is_last = i == MAX_TRIES; /* the last try: fork() waits for it */
+		gboolean is_last = i == MAX_TRIES; /* on the last try, fork() waits */
 		guint64 n_forks_before;
 		gboolean is_noted;
 		int fd;
@@ -215,7 +215,7 @@ void fork_guard_release(void)
 	pthread_mutex_unlock(&work_mutex);
 }
 
-/* The threads that wait, to work or to fork, exist only in the parent. */
+/* The threads that are waiting to work or to fork exist only in the parent. */
 void fork_guard_release_in_child(void)
 {
 	if (more_locks != NULL)
@@ -242,7 +242,8 @@ void fork_guard_release_in_child(void)
 
 static void install_handlers(void)
 {
-	/* if it fails for lack of memory, there are no handlers: IDs stay unique, see the header */
+	/* if it fails for lack of memory, there are no handlers, but IDs stay unique: see the
+	 * header */
 	pthread_atfork(fork_guard_hold, fork_guard_release, fork_guard_release_in_child);
 }
 
@@ -261,7 +262,7 @@ void fork_guard_install(const ForkGuardLocks *locks)
 
 void *fork_guard_new_memory(gsize bytes, GError **error)
 {
-	const int no_advice = -1; /* Linux refuses it with EINVAL */
+	const int no_advice = -1; /* Linux fails with EINVAL */
 	void *self = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
 			  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	gboolean is_believed;
@@ -275,8 +276,8 @@ void *fork_guard_new_memory(gsize bytes, GError **error)
 	if (is_believed && madvise(self, bytes, MADV_WIPEONFORK) == 0)
 		return self;
 	g_set_error(error, G_FILE_ERROR, G_FILE_ERROR_NOSYS,
-		    "cannot have memory wiped on fork() (MADV_WIPEONFORK: %s): without it, a child "
-		    "would issue its parent's IDs; Linux 4.14 or later is required%s",
+		    "cannot make the kernel wipe memory on fork() (MADV_WIPEONFORK: %s): without "
+		    "it, a child would issue its parent's IDs; Linux 4.14 or later is required%s",
 		    is_believed ? g_strerror(errno) : "madvise() accepts and ignores all advice",
 		    is_believed ? "" : ", not an emulation such as qemu-user");
 	munmap(self, bytes);

@@ -10,22 +10,22 @@
  * this file run. The handlers make the library usable in the child. They close descriptors that the
  * child must not keep, and ensure that no lock is held by a thread that the child does not have.
  *
- * The handlers run for fork(). A child of _Fork() or clone() keeps the descriptors until it ends or
- * calls execve(2).
+ * The handlers run only for fork(). A child of _Fork() or clone() keeps the descriptors until it
+ * ends or calls execve(2).
  *
  * Any thread can call these functions. The state belongs to the process.
  */
 
-/* Functions that take further locks before a fork(), after this file's locks, and release them
- * after it. */
+/* Functions that take further locks before a fork(), after the locks of this file, and release them
+ * afterwards. */
 typedef struct {
 	void (*hold)(void);
 	void (*release)(void);
 	void (*release_in_child)(void);
 } ForkGuardLocks;
 
-/* Installs the handlers of fork() until the process ends. The first call with @locks sets them.
- * @locks: (nullable): must stay valid */
+/* Installs the handlers of fork() until the process ends. The first call with @locks sets them;
+ * later calls ignore theirs. @locks: (nullable): must stay valid */
 void fork_guard_install(const ForkGuardLocks *locks);
 
 /* The handlers, for tests: before fork(), and after it in the parent and in the child. */
@@ -33,29 +33,30 @@ void fork_guard_hold(void);
 void fork_guard_release(void);
 void fork_guard_release_in_child(void);
 
-/* A lock that fork() takes, so that the data that it protects is consistent in a child. Hold it for
+/* A lock that fork() takes, so that the data under it is consistent in a child. Hold it for
  * microseconds only, and never wait while you hold it. */
 void fork_guard_lock(void);
 void fork_guard_unlock(void);
 
 /*
- * Work. A working thread can hold locks of GLib (types, quarks, random numbers). A lock that is
+ * Work. A working thread may hold locks of GLib (types, quarks, random numbers). A lock that is
  * held during a fork() stays locked in the child for ever. Therefore fork() waits while any thread
  * works. A thread pauses its work while it waits, even for a disk.
  *
- * The keeper's thread works in this sense. The threads that resolve names, open sessions and probe
- * other servers do not, because their waits have no time limit. Such threads exist at the start
- * and, with ZooKeeper, after a session was lost. If the program forks while they exist, a new node
- * in the child may fail to start.
+ * The keeper's thread counts as such a thread. The threads that resolve names, open sessions and
+ * probe other servers do not, because their waits have no time limit. Such threads exist at the
+ * start and, with ZooKeeper, after a session has been lost. If the program forks while they exist,
+ * a new node in the child may fail to start.
  */
 
-/* The calling thread works from enter to leave. Meanwhile it may call fork() only between pause and
- * resume. */
+/* The calling thread counts as working from enter to leave. In between, it may call fork() only
+ * between pause and resume. */
 void fork_guard_enter(void);
 void fork_guard_leave(void);
 
-/* Enclose a wait with these, or a call of the program's code, such as a handler of g_log(), which
- * can call fork(). In a thread that does not work, they do nothing. They keep errno. */
+/* Call these before and after a wait, or a call of the program's code that can call fork(), such as
+ * a handler of g_log(). They do nothing in a thread that does not count as working. They preserve
+ * errno. */
 void fork_guard_pause(void);
 void fork_guard_resume(void);
 
@@ -68,28 +69,30 @@ void fork_guard_resume(void);
 
 /* Call both under fork_guard_lock(). fork_guard_note() registers *@fd, which a child finds closed
  * and set to -1. @fd must stay valid until fork_guard_close_noted(), which closes *@fd and sets it
- * to -1, if it is not -1 already. */
+ * to -1, unless it is already -1. */
 void fork_guard_note(int *fd);
 void fork_guard_close_noted(int *fd);
 
-/* Calls openat(), and registers the descriptor. fork() does not wait for the disk: if a fork() took
- * place meanwhile, the child may have an unregistered copy. Then the file is closed, removed if
+/* Calls openat(), and registers the descriptor. fork() does not wait for the disk, so if it is
+ * called during openat(), the child may have an unregistered copy. Then the file is closed, removed
+ * if
  * @flags contains O_EXCL, and opened again. The last of three tries makes fork() wait. */
 int fork_guard_open(int directory_fd, const char *path, int flags, mode_t mode);
 
-/* Closes a descriptor of fork_guard_open(). Keeps errno. */
+/* Closes a descriptor of fork_guard_open(). Preserves errno. */
 void fork_guard_close(int fd);
 
-/* Enclose with these another call that closes such a descriptor, for example closedir(). */
+/* Call these before and after another call that closes such a descriptor, for example
+ * closedir(). */
 void fork_guard_begin_close(int fd);
 void fork_guard_end_close(int fd);
 
-/* Returns memory that the kernel fills with zeros in every child of this process (MADV_WIPEONFORK,
- * Linux 4.14). So only one process has its contents, whether fork(), _Fork() or clone() made the
- * child. It is filled with zeros, and uses pages only once they are written. @bytes: rounded up to
- * pages.
+/* Returns zeroed memory that the kernel zeroes again in every child of this process
+ * (MADV_WIPEONFORK, Linux 4.14). So only one process has its contents, whether fork(), _Fork() or
+ * clone() made the child. Pages are allocated when they are first written. @bytes: rounded up to
+ * whole pages.
  * Returns: (nullable): %NULL, with G_FILE_ERROR set, if the kernel cannot wipe memory, or if an
- * emulator such as qemu-user accepts every advice but ignores it */
+ * emulator such as qemu-user accepts every kind of advice but ignores it */
 void *fork_guard_new_memory(gsize bytes, GError **error);
 
 /* @memory: (nullable); @bytes: as passed to fork_guard_new_memory() */
@@ -97,18 +100,19 @@ void fork_guard_free_memory(void *memory, gsize bytes);
 
 /*
  * Returns whether this process made the mark, at the cost of one load. The mark has its own page,
- * which the kernel wipes in every child, however the child was made. A process ID would not
- * suffice, because the kernel reuses it.
+ * which the kernel wipes in every child, no matter how the child was created. A process ID would
+ * not suffice, because the kernel reuses it.
  *
- * Read the mark after a draw from memory that fork() copies. Then a draw from a copy is detected
- * even if a signal handler has called fork() in between.
+ * After a draw from memory that fork() copies, read the mark: this detects a draw from a copy even
+ * if a signal handler has called fork() in between.
  */
 typedef volatile gint ForkMark;
 
-/* Returns: (nullable): %NULL, with an error of one line set, if the kernel has no such pages */
+/* Returns: (nullable): a mark; %NULL, with a one-line error set, if the kernel does not support
+ * such pages */
 ForkMark *fork_mark_new(GError **error);
 
-/* Call it only in the process that made the mark. */
+/* Frees the mark. Call it only in the process that made the mark. */
 void fork_mark_free(ForkMark *self);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(ForkMark, fork_mark_free)
 

@@ -10,7 +10,8 @@
 
 #define UUID_BYTES 16
 
-/* Returns: (transfer full): @text, or as much of it as @most_bytes has room for and "..." */
+/* Returns: (transfer full): @text, shortened to @most_bytes with "..." at the end if it is
+ * longer */
 static char *cut_text(const char *text, gsize most_bytes)
 {
 	gsize length = strnlen(text, most_bytes + 1);
@@ -25,7 +26,7 @@ static char *cut_text(const char *text, gsize most_bytes)
 
 /* logfmt */
 
-/* Appends a character escaped as in JSON, which readers of logfmt understand. */
+/* Appends a character escaped as in JSON. Readers of logfmt understand this form. */
 static void append_escaped(GString *out, gunichar character)
 {
 	switch (character) {

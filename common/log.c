@@ -13,9 +13,9 @@
 #include "common/fork-guard.h"
 #include "core/text.h"
 
-/* Returns whether standard error is the journal, which reads <4> before a line as its priority. A
- * child process inherits JOURNAL_STREAM but may have another standard error, so the variable must
- * match the file. */
+/* Returns whether standard error is the journal, which interprets <4> at the start of a line as its
+ * priority. A child process inherits JOURNAL_STREAM but may have a different standard error, so the
+ * variable must match the file. */
 static gboolean is_journal_stderr(void)
 {
 	const char *stream = g_getenv("JOURNAL_STREAM");
@@ -35,14 +35,14 @@ static gboolean is_journal_stderr(void)
  */
 
 #define REFUSED_INTERVAL_MS    60000
-#define CONNECTION_INTERVAL_MS 1000 /* everybody who can reach the port can cause these events */
-#define FLEET_INTERVAL_MS      1000 /* a relay can change servers as fast as it tries them */
+#define CONNECTION_INTERVAL_MS 1000 /* anybody who can reach the port can cause these events */
+#define FLEET_INTERVAL_MS      1000 /* a relay switches servers as fast as it tries them */
 #define CLOCK_INTERVAL_MS      1000 /* the clock is checked ten times a second */
 
 typedef struct {
 	const char *name;
 	LogLevel level;
-	gint64 interval_ms; /* least time between two lines of the event; 0: no limit */
+	gint64 interval_ms; /* minimum time between two lines of the event; 0 for no limit */
 } EventInfo;
 
 static const EventInfo EVENTS[LOG_N_EVENTS] = {
@@ -134,24 +134,25 @@ static _Atomic LogLevel level_shown = LOG_LEVEL_INFO;
 static _Atomic LogFormat format_used = LOG_FORMAT_AUTO;
 static _Atomic guint64 lost_lines;
 
-/* The repeated lines of one event with the same reason. */
+/* The repeated events of one kind with the same reason. */
 typedef struct {
-	char *reason;          /* NULL: unused, or not for a single reason */
+	char *reason;          /* NULL if unused, or not for a single reason */
 	gint64 quiet_until_us; /* monotonic time until which the event is not logged */
 	gint64 last_us;        /* monotonic time of the last suppressed line */
-	guint64 suppressed;    /* suppressed lines that no line has reported yet */
+	guint64 suppressed;    /* number of suppressed lines that no line has reported yet */
 } Repeats;
 
 #define REASON      "reason"
-/* for each event: one without a reason, six reasons, and one for all other reasons */
+/* elements of each event: one for no reason, six for one reason each, and one for all other
+ * reasons */
 #define MAX_REPEATS 8
 
-/* Protected by the lock. An event's first element is for lines without a reason, the last one for
- * reasons for which no other element is free. */
+/* Protected by the lock. An event's first element is for lines without a reason. The last one is
+ * for all reasons for which no other element is free. */
 static pthread_mutex_t repeats_lock = PTHREAD_MUTEX_INITIALIZER;
 static Repeats repeats[LOG_N_EVENTS][MAX_REPEATS];
 static guint64 told_lost_lines;
-static GQueue glib_lines = G_QUEUE_INIT; /* texts for g_log(), each followed by its priority */
+static GQueue glib_lines = G_QUEUE_INIT; /* strings for g_log(), each followed by its priority */
 
 void log_set_level(LogLevel level)
 {
@@ -179,8 +180,8 @@ guint64 log_lost_lines(void)
 }
 
 /* Releases the lock, and then passes the queued lines to g_log(). The program's log handler may
- * fork, wait for a thread that forks, or use a node. So meanwhile this thread holds no lock, and
- * its work is paused. */
+ * fork, wait for a thread that forks, or use a node. So during the call, this thread holds no lock,
+ * and its work is paused. */
 static void unlock_repeats(void)
 {
 	static const GLogLevelFlags FLAGS[] = {
@@ -221,13 +222,13 @@ static gboolean send_to_journal(const LogLine *line)
 
 	if (fd < 0)
 		fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-	/* send by name each time, because a restarted journald creates a new socket */
+	/* use the socket's name each time, because a restarted journald creates a new socket */
 	return sendto(fd, datagram->str, datagram->len, MSG_DONTWAIT | MSG_NOSIGNAL,
 		      (const struct sockaddr *)&JOURNAL, sizeof JOURNAL) == (ssize_t)datagram->len;
 }
 
-/* Returns FALSE if the line is lost: the server must not stop because a reader does not read. The
- * caller holds the lock. */
+/* Returns FALSE if the line is lost, because the server must not hang when nobody reads its output.
+ * The caller holds the lock. */
 static gboolean write_line(const LogLine *line)
 {
 	struct pollfd standard_error = {.fd = STDERR_FILENO, .events = POLLOUT};
@@ -287,7 +288,7 @@ static void show_event(LogEvent event, Repeats *of, const LogField *fields)
 }
 
 /* Reports the suppressed lines of events whose interval has ended at @now_us without another
- * repeat. Returns when the next interval ends; %G_MAXINT64: there is none. The caller holds the
+ * repeat. Returns when the next interval ends; %G_MAXINT64 if there is none. The caller holds the
  * lock. */
 static gint64 show_suppressed(gint64 now_us)
 {
@@ -373,8 +374,8 @@ void log_event_fields(LogEvent event, const LogField *fields)
 		return;
 	pthread_mutex_lock(&repeats_lock);
 	of = find_repeats(event, fields);
-	/* read the clock under the lock: a time from before the wait for the lock would make this
-	 * event look like a repeat */
+	/* read the clock while holding the lock, because an earlier time would make this event look
+	 * like a repeat */
 	now_us = g_get_monotonic_time();
 	if (now_us >= of->quiet_until_us) {
 		of->quiet_until_us = now_us + interval_us;

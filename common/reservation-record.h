@@ -9,8 +9,8 @@
  * is an error.
  */
 typedef struct {
-	gint64 end_tick; /* the last tick reserved: "reserved_until_tick" */
-	char *owner;     /* a nonce; "": the worker ID was released */
+	gint64 end_tick; /* the last reserved tick: "reserved_until_tick" */
+	char *owner;     /* a nonce; "" if the worker ID was released */
 	char *address;   /* host:port of the owner, for messages */
 } ReservationRecord;
 
@@ -19,11 +19,11 @@ char *reservation_record_to_json(const ReservationRecord *self);
 
 /**
  * reservation_record_from_json:
- * @text: (nullable): can be %NULL if @length is 0; need not end in a NUL
- * @out_record: (out): the caller clears it; untouched on failure
+ * @text: (nullable): can be %NULL if @length is 0; need not be NUL-terminated
+ * @out_record: (out): cleared by the caller; untouched on failure
  *
- * A text that does not parse, or has an unknown format (strict-json.h), is an error, never an end
- * of 0.
+ * If the text does not parse, or has an unknown format (strict-json.h), this is an error, never an
+ * end of 0.
  *
  * Returns: %FALSE, with an error set, if @text is not a record
  */

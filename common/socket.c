@@ -23,7 +23,7 @@ socklen_t socket_unix_address(const char *path, struct sockaddr_un *out_address)
 	g_strlcpy(out_address->sun_path, path, sizeof out_address->sun_path);
 	if (is_abstract)
 		out_address->sun_path[0] = '\0';
-	/* every byte of an abstract name counts, so it must not end with a NUL */
+	/* every byte of an abstract name is significant, so it must not end with a NUL */
 	return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + strlen(path) + !is_abstract);
 }
 
@@ -52,7 +52,7 @@ char *socket_unix_name(const struct sockaddr_un *address, socklen_t length)
 		return name_text('@', path + 1, bytes - 1);
 	if (*path == '/')
 		return name_text('/', path + 1, strnlen(path + 1, bytes - 1));
-	/* a relative path in an unknown directory */
+	/* a relative path, but relative to an unknown directory */
 	return g_strdup("unix:?");
 }
 
@@ -61,7 +61,8 @@ gboolean socket_unix_peer(int fd, struct ucred *out_peer)
 	struct ucred peer;
 	socklen_t length = sizeof peer;
 
-	/* only local sockets know the peer's user; a process of another PID namespace has pid 0 */
+	/* only for local sockets does the kernel know the peer's user; a process in another PID
+	 * namespace has pid 0 */
 	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &length) != 0 || peer.uid == (uid_t)-1)
 		return FALSE;
 	*out_peer = peer;

@@ -7,7 +7,8 @@
 
 #define KNOWN_FORMAT 1
 
-#define MAX_BYTES 4096 /* records have about 400 bytes; json-glib recurses without a limit */
+/* records are about 400 bytes long; the limit protects json-glib, whose recursion is unlimited */
+#define MAX_BYTES 4096
 
 G_DEFINE_QUARK(strict_json_error_quark, strict_json_error)
 
@@ -19,9 +20,9 @@ static char *remove_blanks(const char *text)
 	return g_strjoinv(NULL, parts);
 }
 
-/* json-glib 1.6 leaks memory if an escaped surrogate lacks its other half. This function also finds
- * complete pairs, and Hangul from \ud000 on. Records contain neither, because they escape only
- * ASCII. */
+/* json-glib 1.6 leaks memory if an escaped surrogate lacks its other half. This function also
+ * rejects complete pairs, and Hangul from \ud000 on. Records contain neither, because only ASCII is
+ * escaped in them. */
 static gboolean may_escape_surrogate(const char *text)
 {
 	for (const char *at = text; (at = strchr(at, '\\')) != NULL && at[1] != '\0'; at += 2)
@@ -30,8 +31,8 @@ static gboolean may_escape_surrogate(const char *text)
 	return FALSE;
 }
 
-/* Frees the first of two values, which json-glib would leak. The second value then differs from the
- * text. */
+/* Frees the first of two values of a duplicate member, which json-glib would leak. The object then
+ * differs from the text, and is rejected. */
 static void drop_value_before(JsonParser *parser)
 {
 	JsonNode *before = json_parser_steal_root(parser);
@@ -63,7 +64,7 @@ JsonObject *strict_json_parse_object(const char *text, gsize length, GError **er
 	return NULL;
 }
 
-/* Returns the member @name if it has the type @type. */
+/* Returns the member @name if it is of the type @type. */
 static JsonNode *get_member(JsonObject *object, const char *name, GType type, const char *type_name,
 			    GError **error)
 {

@@ -5,8 +5,8 @@
 
 #define USERAGENT_MAX_BYTES 256
 
-/* Checks the original service's rule: @agent matches [a-zA-Z][a-zA-Z\-0-9]* and has at most
- * USERAGENT_MAX_BYTES. */
+/* Checks the rule of the original service: @agent must match [a-zA-Z][a-zA-Z\-0-9]* and have at
+ * most USERAGENT_MAX_BYTES bytes. */
 static inline gboolean useragent_is_valid(const char *agent, gsize length)
 {
 	if (length < 1 || length > USERAGENT_MAX_BYTES || !g_ascii_isalpha(agent[0]))

@@ -47,7 +47,7 @@ gint64 system_clock_measure_offset_ns(void)
 	gint64 shortest_ns = G_MAXINT64;
 	gint64 offset_ns = 0;
 
-	/* a try that was interrupted between its readings takes longer, so it does not count */
+	/* a try that is interrupted between its readings takes longer, so it is not used */
 	for (int i = 0; i < MEASUREMENTS; i++) {
 		gint64 before_ns = read_ns(CLOCK_BOOTTIME);
 		gint64 real_ns = read_ns(CLOCK_REALTIME);

@@ -32,7 +32,7 @@ void lease_extend(Lease *self, gint64 end_tick)
 {
 	gint64 new_end_tick = MIN(end_tick, self->max_tick);
 
-	/* only one thread extends, so nothing happens between the load and the store */
+	/* only one thread calls this, so nothing happens between the load and the store */
 	if (new_end_tick > atomic_load(&self->end_tick))
 		atomic_store(&self->end_tick, new_end_tick);
 }
@@ -56,25 +56,25 @@ guint64 lease_last_cursor(const Lease *self)
 /* The generator */
 
 /*
- * An attempt finds where its run would begin, from a view of the lease, its cursor, the clock and
- * the lease's end, and swaps the cursor. If the swap fails, or the view leaves no room, another
- * attempt follows.
+ * An attempt takes a view of the lease, its cursor, the clock and the lease's end, computes where
+ * its run would begin, and swaps the cursor. If the swap fails, or the view leaves no room for the
+ * run, another attempt follows.
  *
- * A draw that issues IDs can use an outdated view: the swap proves that the cursor was right, the
- * end only grows, and an old reading of the clock at worst makes an older ID. So the first attempt
- * reads the clock before it touches the cursor, to leave other threads little time to intervene. If
- * another thread does, the failed swap has returned the new cursor and fetched its cache line. The
- * next attempt then uses that cursor with the same clock and end, before another core takes the
- * cache line. A new reading of the clock would take longer than a whole draw of the other thread,
- * which would then win again.
+ * A draw that issues IDs can use an outdated view: the swap proves that the cursor was current, the
+ * end only grows, and an old reading of the clock results at worst in an older ID. So the first
+ * attempt reads the clock before it touches the cursor, to leave other threads little time to
+ * intervene. If another thread does, the failed swap has returned the new cursor and fetched its
+ * cache line. The next attempt then uses that cursor with the same clock and end, before another
+ * core takes the cache line. A new reading of the clock would take longer than a whole draw of the
+ * other thread, which would then win again.
  *
  * A refusal needs an exact view. If a thread sleeps between reading the clock and reading the
- * cursor, other threads draw newer IDs meanwhile. The clock then seems to have stepped back, or the
- * sequence to have run out. So generator_draw() itself never refuses. draw_or_refuse() reads the
- * clock after the cursor, and refuses only if the lease and the cursor are still the same after the
- * clock and the end were read. Then a refusal was the only correct answer at that instant. (Cursors
- * only grow and no lease is published twice, so equal means unchanged. The state without a lease
- * can return, and is a refusal whenever it is seen.)
+ * cursor, other threads can draw newer IDs in between. The clock then seems to have stepped back,
+ * or the sequence to have run out. So generator_draw() itself never refuses. draw_or_refuse() reads
+ * the clock after the cursor, and refuses only if the lease and the cursor are still the same after
+ * the clock and the end were read. Then a refusal was the only correct answer at that instant.
+ * (Cursors only grow and no lease is published twice, so equal values mean that nothing has
+ * changed. The state without a lease can recur, and requires a refusal whenever it is seen.)
  */
 
 struct _Generator {
@@ -85,7 +85,7 @@ struct _Generator {
 	guint64 sequence_start_range;
 	guint max_batch;
 	_Atomic(Lease *) lease;
-	/* Stands for "no lease": a lease that was retired before any draw. */
+	/* Represents "no lease": a lease that was retired before any draw. */
 	Lease *none;
 	/* all leases so far, including the one above; only the publishing thread uses the array */
 	GPtrArray *leases;
@@ -100,8 +100,8 @@ typedef struct {
 
 typedef enum {
 	ATTEMPT_DREW,
-	ATTEMPT_LOST,    /* another thread moved the cursor; the view contains the new cursor */
-	ATTEMPT_NO_ROOM, /* according to the view, there is no run */
+	ATTEMPT_LOST,    /* another thread has moved the cursor; the view contains the new cursor */
+	ATTEMPT_NO_ROOM, /* the view leaves no room for a run */
 } Attempt;
 
 Generator *generator_new(const Layout *layout, const Clock *clock, const GeneratorPolicy *policy)
@@ -148,7 +148,7 @@ guint generator_max_batch(const Generator *self)
 	return self->max_batch;
 }
 
-/* Returns the sequence at which a tick begins, @room at most. @cursor: cursor of the last ID */
+/* Returns the sequence at which a tick begins, at most @room. @cursor: cursor of the last ID */
 static guint64 sequence_start(const Generator *self, guint64 cursor, guint64 room)
 {
 	guint64 start = self->sequence_start_range == GENERATOR_SEQUENCE_CONTINUES
@@ -172,8 +172,8 @@ static inline gboolean find_run(const Generator *self, const View *view, guint c
 
 	if (!cursor_find_run(layout, view->cursor, count, now_tick, last_tick, out_first))
 		return FALSE;
-	/* only if the clock began the tick: if the sequence overflowed into it, the tick starts at
-	 * 0 */
+	/* only if the clock has begun the tick: if the sequence has overflowed into the tick, it
+	 * starts at 0 */
 	if (G_UNLIKELY(self->sequence_start_range != 1) &&
 	    view->cursor < cursor_first(layout, now_tick))
 		*out_first +=
@@ -193,9 +193,9 @@ static gint64 wait_ns(const Generator *self, const View *view, gint64 tick)
 }
 
 /*
- * Returns why find_run() found no run. Of several reasons, the first of these counts:
+ * Returns why find_run() found no run. If there are several reasons, returns the first of these:
  *
- * 1. The clock is outside the layout: there is no ID for such a time, whatever the lease.
+ * 1. The clock is outside the layout: there is no ID for such a time, regardless of the lease.
  * 2. There is no lease to compare the clock with.
  * 3. The cursor is further ahead than allowed. If IDs were issued, the clock has stepped back;
  *    otherwise the lease begins later. This comes before the end of the lease, because an extension
@@ -220,7 +220,7 @@ static DrawStatus find_refusal(const Generator *self, const View *view, guint co
 	gint64 tick = cursor_tick(layout, view->cursor);
 	gint64 last_tick =
 		cursor_tick(layout, cursor_next(layout, view->cursor, now_tick) + count - 1);
-	/* the clock allows the run from this tick on */
+	/* the clock allows the run from this tick onwards */
 	gint64 wait_tick = last_tick - self->max_ahead_ticks;
 
 	if (tick < view->lease->first_tick) { /* nothing issued yet */
@@ -247,7 +247,7 @@ static inline Attempt attempt_draw(const Generator *self, View *view, guint coun
 	if (G_UNLIKELY(!find_run(self, view, count, &first)))
 		return ATTEMPT_NO_ROOM;
 
-	/* made before the swap, because the processor cannot start later work until the swap is
+	/* computed before the swap, because the processor cannot start later work until the swap is
 	 * done */
 	IdRun run = id_run_at(&self->layout, view->lease->fixed_bits, first, count);
 
@@ -315,7 +315,7 @@ gint64 generator_ahead_ns(const Generator *self)
 	gint64 now_ns = clock_now_ns(self->clock);
 	gint64 tick = cursor_tick(&self->layout, lease_last_cursor(lease));
 
-	/* no ID was issued yet, and a reservation can begin in the future */
+	/* no ID was issued yet, and a reservation may begin in the future */
 	if (tick < lease->first_tick)
 		return 0;
 	return MAX(layout_tick_start_ms(&self->layout, tick) * CLOCK_NS_PER_MS - now_ns, 0);

@@ -15,11 +15,11 @@
 typedef struct {
 	guint datacenter_id;
 	guint worker_id;
-	guint64 fixed_bits;           /* datacenter and worker ID, at their positions in an ID */
-	gint64 first_tick;            /* the first tick reserved; 1 or more */
+	guint64 fixed_bits;           /* datacenter ID and worker ID, at their positions in an ID */
+	gint64 first_tick;            /* first reserved tick; 1 or more */
 	gint64 max_tick;              /* the layout's last tick */
-	_Atomic gint64 end_tick;      /* the last tick reserved, at most max_tick; only grows */
-	_Atomic guint64 final_cursor; /* the cursor before lease_retire() closed the lease */
+	_Atomic gint64 end_tick;      /* last reserved tick, at most max_tick; never decreases */
+	_Atomic guint64 final_cursor; /* the cursor before lease_retire() was called */
 	/* cursor of the last ID issued; if there is none, the last cursor before the first tick;
 	 * CURSOR_CLOSED after lease_retire(). It has its own cache line, because every draw writes
 	 * it. */
@@ -28,66 +28,65 @@ typedef struct {
 
 /**
  * lease_new:
- * @datacenter_id: 0 to 2^datacenter_bits - 1 of the layout: layout_check_worker()
+ * @datacenter_id: 0 to 2^datacenter_bits - 1, see layout_check_worker()
  * @worker_id: 0 to 2^worker_bits - 1
- * @first_tick: the first reserved tick. Values below 1 count as 1: tick 0 is never issued, because
- *   clients take an ID of 0 for a failure
+ * @first_tick: the first reserved tick. Values below 1 count as 1: tick 0 is never used, because
+ * clients interpret an ID of 0 as a failure
  * @end_tick: the last reserved tick. Values above layout_max_tick() count as layout_max_tick(),
  *   values below 0 as 0. A lease that ends before @first_tick cannot issue IDs yet
  *
- * @layout is only read here.
+ * @layout is used only during the call.
  *
- * Returns: (transfer full): a lease without issued IDs
+ * Returns: (transfer full): a lease from which no ID was issued yet
  */
 Lease *lease_new(const Layout *layout, guint datacenter_id, guint worker_id, gint64 first_tick,
 		 gint64 end_tick);
 void lease_free(Lease *self);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(Lease, lease_free)
 
-/* Raises the end to @end_tick, at most to the layout's last tick. If the end is not below
- * @end_tick, nothing changes. Call it only after the write of the reservation is confirmed. */
+/* Raises the end to @end_tick, or to the layout's last tick if that is lower. Never lowers the end.
+ * Call it only after the write of the reservation has been confirmed. */
 void lease_extend(Lease *self, gint64 end_tick);
 
 /**
  * lease_retire:
  *
- * Closes the lease: after the return, it never issues an ID again. A second call changes nothing,
- * and returns the same tick.
+ * Closes the lease: after this function has returned, the lease issues no more IDs. A second call
+ * changes nothing, and returns the same tick.
  *
  * Returns: the tick of the last ID issued, or first_tick - 1 if there was none
  */
 gint64 lease_retire(Lease *self, const Layout *layout);
 
-/* Returns the cursor of the last ID issued, in any thread. The cursor is below first_tick <<
- * sequence_bits if there was none (and briefly while a lease is being retired). */
+/* Returns the cursor of the last ID issued. Can be called from any thread. The cursor is below
+ * first_tick << sequence_bits if no ID was issued (and briefly while a lease is being retired). */
 guint64 lease_last_cursor(const Lease *self);
 
 /*
- * Issues IDs from the published lease. One draw, of one ID or a batch, is one
- * compare-and-swap on the lease's cursor:
+ * Issues IDs from the published lease. One draw, of one ID or a batch, is one compare-and-swap on
+ * the lease's cursor:
  *
  *   next = max(cursor + 1, first cursor of the tick now, first cursor of the lease)
  *   cursor = next + count - 1
  *
- * The last of the count IDs is compared with the lease's end and the clock. Uniqueness depends on
- * the lease alone; the clock decides how close to real time an ID is. A refused draw changes
- * nothing.
+ * The last of the IDs is compared with the lease's end and the clock. Uniqueness depends on the
+ * lease alone; the clock decides how close to real time an ID is. A refused draw changes nothing.
  *
- * Any thread can draw. Only the keeper's thread publishes.
+ * Any thread can draw. Only the keeper's thread publishes leases.
  */
 typedef struct _Generator Generator;
 
 #define GENERATOR_SEQUENCE_CONTINUES 0
 
 typedef struct {
-	/* How far IDs may be ahead of the clock, 0 to 60000, rounded down to ticks. With 0, the
-	 * generator behaves like the original service. */
+	/* How far IDs may be ahead of the clock, 0 to 60000, rounded down to ticks. 0 makes the
+	 * generator behave like the original service. */
 	gint64 max_ahead_ms;
 	/* The first sequence of a tick that begins because the clock reached it. With N, 1 to
 	 * 2^sequence_bits: a random number in [0, N). With GENERATOR_SEQUENCE_CONTINUES: the
 	 * sequence after that of the last ID, or 0 after the highest sequence. If too few sequences
-	 * would remain for a draw, the first one is lower, so no draw is refused for this reason.
-	 * Sequences below the first one are not used. */
+	 * would remain for a draw, the tick begins at a lower sequence, so that no draw is refused
+	 * for this reason. Sequences below the first one are not used. */
 	guint sequence_start_range;
 	/* The largest batch, 1 or more. */
 	guint max_batch;
@@ -96,26 +95,26 @@ typedef struct {
 typedef enum {
 	DRAW_OK,
 	DRAW_WAIT, /* no sequence is left until the clock advances: see wait_ns */
-	/* there is no lease, it has ended, or it begins after now + max-ahead */
+	/* there is no lease, the lease has ended, or it begins after now + max-ahead */
 	DRAW_UNRESERVED,
 	/* the clock is behind the last ID by more than max-ahead: see behind_ms */
 	DRAW_CLOCK_BACK,
 	DRAW_CLOCK_OUTSIDE, /* the clock is before the epoch or past the end of the layout */
 } DrawStatus;
 
-/* Details of a refused draw. A field is 0 if its comment does not name the status. */
+/* Details of a refused draw. A field is 0 unless its comment names the status. */
 typedef struct {
-	/* DRAW_WAIT, and DRAW_UNRESERVED if the lease begins later: the time until the clock allows
-	 * the draw, if no other thread draws. Otherwise 0: the draw needs another lease. */
+	/* Set for DRAW_WAIT, and for DRAW_UNRESERVED if the lease begins later: the time until the
+	 * clock allows the draw, if no other thread draws. 0 if the draw needs another lease. */
 	gint64 wait_ns;
-	/* DRAW_CLOCK_BACK: the start of the last ID's tick minus the clock. */
+	/* Set for DRAW_CLOCK_BACK: the start of the last ID's tick minus the clock. */
 	gint64 behind_ms;
 } DrawRefusal;
 
 /**
  * generator_new:
  * @layout: copied
- * @clock: borrowed, must outlive the generator
+ * @clock: borrowed; must outlive the generator
  *
  * Returns: (transfer full): a generator without a lease
  */
@@ -147,7 +146,7 @@ DrawStatus generator_draw(Generator *self, guint count, IdRun *out_run, DrawRefu
  * @most: 1 or more
  *
  * Estimates the largest draw whose IDs all have the same tick. Can be called from any thread. The
- * caller must check the ticks of a draw of this size: another thread may draw first, the clock may
+ * caller must still check the ticks of such a draw: another thread may draw first, the clock may
  * advance, and a tick need not start at sequence 0.
  *
  * Returns: 1 to @most
@@ -163,10 +162,10 @@ const Lease *generator_lease(const Generator *self);
 
 /**
  * generator_publish:
- * @lease: (transfer full) (nullable): the lease for draws from now on; NULL: none
+ * @lease: (transfer full) (nullable): the lease for draws from now on; NULL if none
  *
- * Earlier leases are freed by generator_free(), because another thread can still read them; they
- * are few and small. To keep IDs increasing, the caller retires the old lease first, and begins the
- * new one after its last tick.
+ * Publishes a lease. Earlier leases are freed only by generator_free(), because other threads may
+ * still read them; they are few and small. To keep IDs increasing, the caller retires the old lease
+ * first, and begins the new one after its last tick.
  */
 void generator_publish(Generator *self, Lease *lease);

@@ -6,14 +6,14 @@
 
 /*
  * The arithmetic of IDs: the tick for a time, the start of the next run of IDs, and the value of an
- * ID. The functions do not check their arguments. They use integers only, without GLib and atomics,
+ * ID. The functions do not check their arguments. They use only integers, without GLib or atomics,
  * so that a verifier for C can read this file: frama-c core/id-arithmetic.h.
  *
  * A tick is the unit of time of a layout, a whole number of milliseconds; tick 0 begins at the
  * epoch. generator.c draws IDs: it moves the cursor of a lease atomically.
  */
 
-/* The position of an ID among those of one worker: tick << sequence_bits | sequence. */
+/* The position of an ID among the IDs of one worker: tick << sequence_bits | sequence. */
 typedef uint64_t Cursor;
 
 /* The sign bit of an ID is 0, so IDs sort in the same order whether they are read as signed or as
@@ -21,12 +21,12 @@ typedef uint64_t Cursor;
 #define LAYOUT_MAX_BITS 63
 
 /* How the bits of an ID divide, from high to low: tick, datacenter ID, worker ID, sequence. If
- * their sum is less than 63, the bits above them are 0. Plain data; layout_check() tells whether it
- * is valid. */
+ * their sum is less than 63, the bits above them are 0. Plain data; layout_check() checks whether
+ * it is valid. */
 typedef struct {
 	int64_t epoch_ms;   /* the time that encodes as tick 0, since the Unix epoch; 0 or more */
 	int64_t tick_ms;    /* 1 to 1000 */
-	unsigned time_bits; /* 1 or more; the four fields have at most LAYOUT_MAX_BITS in all */
+	unsigned time_bits; /* 1 or more; the sum of the four fields is at most LAYOUT_MAX_BITS */
 	unsigned datacenter_bits; /* 0 to 31 */
 	unsigned worker_bits;     /* 0 to 31 */
 	unsigned sequence_bits;   /* 0 to 31 */
@@ -62,14 +62,14 @@ static inline int64_t layout_floor_divide(int64_t value, int64_t divisor)
 	return value >= 0 ? value / divisor : -1 - (-1 - value) / divisor;
 }
 
-/* Returns the tick of @time_ms, which can be any time: below 0 before the epoch, and above
- * layout_max_tick() after the end of the layout. */
+/* Returns the tick of @time_ms, which can be any time. The tick is negative before the epoch, and
+ * above layout_max_tick() after the end of the layout. */
 static inline int64_t layout_tick_at(const Layout *self, int64_t time_ms)
 {
 	int64_t since_epoch_ms = time_ms - self->epoch_ms;
 
-	/* every draw calls this: compilers divide by a constant with a multiplication, which is
-	 * much faster than a division */
+	/* every draw calls this. Compilers turn a division by a constant into a multiplication,
+	 * which is much faster */
 	if (self->tick_ms == 1)
 		return since_epoch_ms;
 	if (self->tick_ms == 1000)
@@ -83,8 +83,8 @@ static inline int64_t layout_tick_start_ms(const Layout *self, int64_t tick)
 	return self->epoch_ms + tick * self->tick_ms;
 }
 
-/* Returns the datacenter ID and the worker ID at their positions in an ID. Both fit their fields.
- */
+/* Returns the datacenter ID and the worker ID at their positions in an ID. Both must fit their
+ * fields. */
 static inline uint64_t layout_fixed_bits(const Layout *self, unsigned datacenter_id,
 					 unsigned worker_id)
 {
@@ -106,8 +106,8 @@ static inline LayoutParts layout_decode(const Layout *self, int64_t id)
 	};
 }
 
-/* The cursor of a retired lease. It is above every cursor of every layout, so a run that follows it
- * is always past the lease's end. */
+/* The cursor of a retired lease. It is above every cursor of every layout, so a run after it is
+ * always past the lease's end. */
 #define CURSOR_CLOSED (UINT64_C(1) << 63)
 
 /* Returns the first cursor of @tick, 0 to layout_max_tick() + 1. */
@@ -147,7 +147,7 @@ static inline int64_t cursor_last_tick(int64_t now_tick, int64_t max_ahead_ticks
 /**
  * cursor_find_run:
  * @now_tick: 0 to layout_max_tick()
- * @last_tick: cursor_last_tick(), layout_max_tick() at most
+ * @last_tick: the result of cursor_last_tick(), at most layout_max_tick()
  * @out_first: (out): the first cursor of a run of @count IDs; untouched on false
  *
  * Returns: false if the run would end after @last_tick

@@ -7,9 +7,9 @@
 
 typedef struct {
 	const char *name;
-	const char *digits; /* the digits from 0 up; their number is the base */
+	const char *digits; /* the digits from 0 upwards; the length of the string is the base */
 	guint max_digits;
-	gboolean padded; /* has leading zeros, up to max_digits */
+	gboolean padded; /* padded with leading zeros to max_digits */
 } Form;
 
 static const Form forms[] = {
@@ -62,7 +62,7 @@ char *id_text_encode(IdTextForm form, gint64 id)
 	return g_string_free(text, FALSE);
 }
 
-/* Returns the digit for @c. Forms whose digits have one case accept both. */
+/* Returns the digit for @c. If a form's digits have only one case, accepts both cases. */
 static char canonical_digit(IdTextForm form, char c)
 {
 	if (form == ID_TEXT_HEX)

@@ -7,10 +7,11 @@
 
 typedef enum {
 	ID_TEXT_DECIMAL,
-	ID_TEXT_HEX,       /* up to 16 digits in either case, with or without "0x" */
-	ID_TEXT_CROCKFORD, /* base 32, up to 13 digits; case-insensitive, I L -> 1, O -> 0 */
-	ID_TEXT_BASE62,    /* up to 11 digits: 0-9, A-Z, a-z */
-	ID_TEXT_BASE58,    /* up to 11 digits, Flickr's alphabet */
+	ID_TEXT_HEX, /* up to 16 digits in either case, with or without "0x" */
+	/* base 32, up to 13 digits; case-insensitive; I and L are read as 1, O as 0 */
+	ID_TEXT_CROCKFORD,
+	ID_TEXT_BASE62, /* up to 11 digits: 0-9, A-Z, a-z */
+	ID_TEXT_BASE58, /* up to 11 digits of Flickr's alphabet */
 } IdTextForm;
 
 /* Returns: (nullable): the name, for example "decimal"; %NULL after the last form. */
@@ -28,8 +29,8 @@ gboolean id_text_form_of(const char *text, IdTextForm *out_form) G_GNUC_WARN_UNU
  * id_text_encode:
  * @id: not negative
  *
- * Hex, crockford and base62 have leading zeros, so that the texts of a form sort like the IDs.
- * Decimal and base58 do not.
+ * Hex, crockford and base62 texts have leading zeros, so that they sort like the IDs. Decimal and
+ * base58 texts do not.
  *
  * Returns: (transfer full): the text, which id_text_decode() can read
  */
@@ -39,8 +40,8 @@ char *id_text_encode(IdTextForm form, gint64 id);
  * id_text_decode:
  * @out_id: (out): 0 to 2^63 - 1; untouched on failure
  *
- * Accepts no sign and no whitespace. Leading zeros are optional, but more digits than the form has
- * are refused.
+ * Accepts no sign and no whitespace. Leading zeros are optional, but a text with more digits than
+ * the form's maximum is refused.
  *
  * Returns: %TRUE, or %FALSE with INVALID set, which quotes the text
  */

@@ -5,35 +5,35 @@
 
 #include "core/text.h"
 
-#define YEAR_10000     G_GINT64_CONSTANT(253402300800) /* in seconds since the Unix epoch */
+#define YEAR_10000     G_GINT64_CONSTANT(253402300800) /* seconds since the Unix epoch */
 #define END_OF_TIME_MS (YEAR_10000 * 1000)
 
 /* epoch_ms, tick_ms, and the bits of time, datacenter, worker and sequence */
 const Layout LAYOUT_TWITTER = {1288834974657, 1, 41, 5, 5, 12};
 
-/* Libraries with one number for datacenter and worker: Meituan's Leaf (SnowflakeIDGenImpl), and
- * ports that make a worker ID from a MAC or an IP address. */
+/* Libraries that use a single number for datacenter and worker: Meituan's Leaf
+ * (SnowflakeIDGenImpl), and ports that derive a worker ID from a MAC or IP address. */
 static const Layout machine_10 = {1288834974657, 1, 41, 0, 10, 12};
 
-/* Baidu's UidGenerator, with the settings of its CachedUidGenerator example: since midnight of
- * 2016-09-20 in China. */
+/* Baidu's UidGenerator, with the settings of its CachedUidGenerator example. The epoch is midnight
+ * of 2016-09-20 in China. */
 static const Layout uid_generator = {1474300800000, 1000, 29, 0, 21, 13};
 
-/* UidGenerator without settings (DefaultUidGenerator): since midnight of 2016-05-20 in China. It
- * ended on 2024-11-20. */
+/* UidGenerator without settings (DefaultUidGenerator). The epoch is midnight of 2016-05-20 in
+ * China. The layout ended on 2024-11-20. */
 static const Layout uid_generator_28 = {1463673600000, 1000, 28, 0, 22, 13};
 
-/* Discord's API reference, "Snowflakes": what it calls worker and process are datacenter and worker
- * here. */
+/* From Discord's API reference, "Snowflakes". Its worker and process are called datacenter and
+ * worker here. */
 static const Layout discord = {1420070400000, 1, 41, 5, 5, 12};
 
-/* "Sharding & IDs at Instagram", 2012: what it calls a shard is a worker here. It uses the top 41
- * of 64 bits for the time. The first of them is the sign bit, which is 0 until 2046, so 40 bits
+/* From "Sharding & IDs at Instagram", 2012. A shard is called a worker here. It uses the top 41 of
+ * 64 bits for the time. The first of them is the sign bit, which is 0 until 2046, so 40 bits
  * remain. */
 static const Layout instagram = {1314220021721, 1, 40, 0, 13, 10};
 
-/* This project's layout for JavaScript, whose numbers are exact up to 2^53 - 1: 69 years of
- * milliseconds from the beginning of 2026, and 32 servers with 128,000 IDs a second each. */
+/* This project's layout for JavaScript, whose integers are exact up to 2^53 - 1. It lasts for 69
+ * years from the beginning of 2026, and allows 32 servers with 128,000 IDs a second each. */
 static const Layout js_safe = {1767225600000, 1, 41, 0, 5, 7};
 
 const LayoutPreset LAYOUT_PRESETS[] = {
@@ -47,7 +47,7 @@ const LayoutPreset LAYOUT_PRESETS[] = {
 	{NULL, NULL},
 };
 
-/* Indexes of the fields, for code that loops over them. */
+/* Indexes of the fields, for loops over them. */
 enum {
 	EPOCH_MS,
 	TICK_MS,
@@ -55,7 +55,7 @@ enum {
 	DATACENTER_BITS,
 	WORKER_BITS,
 	SEQUENCE_BITS,
-	TOTAL_BITS, /* not stored in Layout: the sum of the others */
+	TOTAL_BITS, /* not a field of Layout: the sum of the others */
 	N_FIELDS
 };
 
@@ -100,13 +100,14 @@ gboolean layout_check(const Layout *self, GError **error)
 			return FALSE;
 	if (layout_total_bits(self) > LAYOUT_MAX_BITS)
 		return id_error_set(error, ID_ERROR_INVALID,
-				    "the four fields have %u bits in all; the limit is %d",
+				    "the four fields have %u bits in total; the limit is %d",
 				    layout_total_bits(self), LAYOUT_MAX_BITS);
 	if (layout_max_tick(self) >= (END_OF_TIME_MS - self->epoch_ms) / self->tick_ms) {
 		return id_error_set(error, ID_ERROR_INVALID,
-				    "%u time bits in ticks of %" G_GINT64_FORMAT
-				    " ms, from %" G_GINT64_FORMAT
-				    " ms on, end after the year 9999; use fewer time bits",
+				    "with %u time bits, ticks of %" G_GINT64_FORMAT
+				    " ms and the epoch %" G_GINT64_FORMAT
+				    " ms, the last tick is after the year 9999; use fewer time "
+				    "bits",
 				    self->time_bits, self->tick_ms, self->epoch_ms);
 	}
 	return TRUE;
@@ -119,7 +120,7 @@ gboolean layout_check_total(const Layout *self, gint64 total_bits, GError **erro
 	if (bits == total_bits)
 		return TRUE;
 	return id_error_set(error, ID_ERROR_INVALID,
-			    "the four fields have %u bits in all, but must have %" G_GINT64_FORMAT
+			    "the four fields have %u bits in total, but must have %" G_GINT64_FORMAT
 			    "; for %u bits, add total_bits=%u",
 			    bits, total_bits, bits, bits);
 }
@@ -137,7 +138,8 @@ static gboolean parse_field(const char *text, gint64 values[static N_FIELDS], GE
 	if (field == N_FIELDS || parts[1] == NULL) {
 		shown = text_escape(text, strlen(text));
 		return id_error_set(error, ID_ERROR_INVALID,
-				    "\"%s\" is not a field of a layout with a number", shown);
+				    "\"%s\" is not a layout field with a number, such as tick_ms=1",
+				    shown);
 	}
 	if (values[field] != -1)
 		return id_error_set(error, ID_ERROR_INVALID, "%s is given twice",
@@ -236,13 +238,13 @@ static gboolean check_part(const char *name, gint64 value, guint bits, GError **
 		return TRUE;
 	return id_error_set(error, ID_ERROR_OUT_OF_RANGE,
 			    "%s %" G_GINT64_FORMAT
-			    " does not fit the layout, 0 to %" G_GINT64_FORMAT,
+			    " does not fit the layout, which allows 0 to %" G_GINT64_FORMAT,
 			    name, value, max);
 }
 
 static gboolean check_time(const Layout *self, gint64 time_ms, GError **error)
 {
-	/* the first comparison prevents an overflow of the subtraction in the second */
+	/* the first comparison ensures that the subtraction in the second does not overflow */
 	if (time_ms >= self->epoch_ms && layout_tick_at(self, time_ms) <= layout_max_tick(self))
 		return TRUE;
 	return id_error_set(error, ID_ERROR_OUT_OF_RANGE,

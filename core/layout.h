@@ -6,8 +6,8 @@
 #include "core/id-arithmetic.h"
 
 /*
- * Layouts as text, and checks of IDs and parts that might not fit. id-arithmetic.h defines layouts
- * and their arithmetic.
+ * Converts layouts from and to text, and checks whether IDs and their parts fit. id-arithmetic.h
+ * defines layouts and their arithmetic.
  */
 
 /* Twitter's layout, the default: 41 bits of milliseconds since 2010-11-04T01:42:54.657Z, 5 bits of
@@ -17,10 +17,10 @@ extern const Layout LAYOUT_TWITTER;
 /**
  * layout_check:
  *
- * Checks that every field is in its range, and that the bits add up to 63 at most. The last tick
- * must end before the year 10000, the limit of RFC 3339.
+ * Checks that every field is within its range, and that the bits add up to at most 63. The last
+ * tick must end before the year 10000, the limit of RFC 3339.
  *
- * Returns: %TRUE, or %FALSE with INVALID set, which names value and limit
+ * Returns: %TRUE, or %FALSE with INVALID set, with a message that contains the value and the limit
  */
 gboolean layout_check(const Layout *self, GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
@@ -41,7 +41,7 @@ extern const LayoutPreset LAYOUT_PRESETS[];
  * layout_parse:
  * @text: the name of one of LAYOUT_PRESETS, or all six fields as
  *   "epoch_ms=N,tick_ms=N,time_bits=N,datacenter_bits=N,worker_bits=N,sequence_bits=N", in any
- *   order. If the bits are not 63 in all, "total_bits=N" is required
+ *   order. If the bits do not add up to 63, "total_bits=N" is required
  * @out_layout: (out): a layout that passes layout_check(); untouched on failure
  *
  * Returns: %TRUE, or %FALSE with INVALID set
@@ -49,15 +49,16 @@ extern const LayoutPreset LAYOUT_PRESETS[];
 gboolean layout_parse(const char *text, Layout *out_layout,
 		      GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
-/* Returns: (transfer full): the six fields, and total_bits if it is needed, as layout_parse() reads
- *   them. */
+/* Returns: (transfer full): the six fields, and total_bits if necessary, in the form that
+ * layout_parse() reads. */
 char *layout_to_string(const Layout *self);
 
-/* Returns: (transfer full): the name in LAYOUT_PRESETS, or layout_to_string(). */
+/* Returns: (transfer full): the name in LAYOUT_PRESETS, or else the result of
+ * layout_to_string(). */
 char *layout_name(const Layout *self);
 
-/* Returns: (transfer full): the start of @tick, 0 to layout_max_tick(), as text_time_ms() writes
- *   it. */
+/* Returns: (transfer full): the start of @tick, in the form of text_time_ms(). @tick: 0 to
+ * layout_max_tick() */
 char *layout_tick_text(const Layout *self, gint64 tick);
 
 gboolean layout_equal(const Layout *a, const Layout *b);
@@ -68,7 +69,8 @@ gboolean layout_equal(const Layout *a, const Layout *b);
  *
  * The inverse of layout_decode().
  *
- * Returns: %TRUE, or %FALSE with OUT_OF_RANGE set, which names the part, its value and the limit
+ * Returns: %TRUE, or %FALSE with OUT_OF_RANGE set, with a message that contains the part, its value
+ * and the limit
  */
 gboolean layout_encode(const Layout *self, const LayoutParts *parts, gint64 *out_id,
 		       GError **error) G_GNUC_WARN_UNUSED_RESULT;
@@ -79,12 +81,13 @@ gboolean layout_check_id(const Layout *self, gint64 id, GError **error) G_GNUC_W
 
 /**
  * layout_range:
- * @from_ms, @to_ms: since the Unix epoch; both are in the span
+ * @from_ms, @to_ms: since the Unix epoch; both are included in the span
  * @out_first, @out_last: (out): the lowest and the highest possible ID; untouched on failure
  *
- * Finds the range of IDs for a time span, for WHERE id BETWEEN first AND last: all IDs of its
- * ticks, and no others. The span can begin before the layout or end after it. A tick that is only
- * partly in the span is included completely, because an ID contains no time within its tick.
+ * Computes the range of IDs for a time span, for example for WHERE id BETWEEN first AND last. It
+ * contains all IDs of the span's ticks, and no others. The span can begin before the layout or end
+ * after it. A tick that is only partly in the span is included completely, because an ID does not
+ * contain the time within its tick.
  *
  * Returns: %TRUE, or %FALSE with OUT_OF_RANGE set if the span ends before it begins, or if all of
  * it is outside the layout
@@ -95,7 +98,7 @@ gboolean layout_range(const Layout *self, gint64 from_ms, gint64 to_ms, gint64 *
 /* Returns how many IDs a worker can issue in a millisecond. */
 gdouble layout_ids_per_ms(const Layout *self);
 
-/* Returns the last millisecond of the layout, since the Unix epoch. */
+/* Returns the time of the layout's last millisecond, since the Unix epoch. */
 gint64 layout_last_ms(const Layout *self);
 
 /* Checks that both IDs fit their fields. If they do not, returns %FALSE with OUT_OF_RANGE set. */

@@ -97,7 +97,7 @@ void random_fill(gsize n_numbers, guint64 *out_numbers)
 
 #define ROUNDS 8
 
-/* One word of each block. The compiler uses a vector register if the processor has one. */
+/* Contains one word of each block. The compiler uses a vector register if the processor has one. */
 typedef guint32 Lanes __attribute__((vector_size(sizeof(guint32) * CHACHA8_LANES)));
 
 #define ROTATE_LEFT(lanes, bits) ((lanes) << (bits) | (lanes) >> (32 - (bits)))

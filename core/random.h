@@ -5,27 +5,28 @@
 
 /*
  * Unpredictable random numbers. Any thread can draw them from its own block. ChaCha8 makes each
- * block of 4 KiB from 32 bytes of the kernel (getrandom(2)), because the kernel takes 26 ns for the
- * 10 random bytes of a ULID, more than everything else. The key is wiped after use, and each number
- * when it is returned, so that leaked memory reveals no earlier numbers.
+ * block of 4 KiB from 32 bytes from the kernel (getrandom(2)). Asking the kernel for the 10 random
+ * bytes of each ULID would take 26 ns, more than everything else. The key is wiped after use, and
+ * each number when it is returned, so that leaked memory reveals no earlier numbers.
  *
- * A block is never used on both sides of a fork(), because the child makes a new one. A child of
- * clone(2) or _Fork(3) draws the same numbers as its parent, except from random_from_kernel().
+ * Parent and child never use the same block after a fork(), because the child makes a new one. A
+ * child of clone(2) or _Fork(3) draws the same numbers as its parent, except from
+ * random_from_kernel().
  *
  * Early in the boot of a machine, the first call waits until the kernel's generator is ready. Later
- * calls cannot fail; if getrandom is forbidden, the process ends with a message.
+ * calls cannot fail; if getrandom() is forbidden, the process is aborted with a message.
  */
 
 guint64 random_u64(void);
 
-/* Draws many numbers, at a lower cost for each. */
+/* Draws many numbers, at a lower cost per number. */
 void random_fill(gsize n_numbers, guint64 *out_numbers);
 
-/* Gets bytes from the kernel instead of a block. @n_bytes: at most 256 */
+/* Gets bytes directly from the kernel. @n_bytes: at most 256 */
 void random_from_kernel(void *out_bytes, gsize n_bytes);
 
-/* Returns a number that differs between a child of fork() and its parent, if the process has drawn
- * before. A generator stores it to detect that it is used in a child. */
+/* Returns a number that differs between parent and child after a fork(), if the parent has drawn a
+ * number before. A generator stores it to detect that it is used in a child. */
 guint random_fork_generation(void);
 
 /*
@@ -34,9 +35,9 @@ guint random_fork_generation(void);
  */
 #define CHACHA8_KEY_WORDS   8
 #define CHACHA8_BLOCK_WORDS 16
-#define CHACHA8_LANES       4 /* number of blocks that are made at once */
+#define CHACHA8_LANES       4 /* number of blocks that are computed at once */
 
-/* Writes the blocks @counter to @counter + 3, their words interleaved: @out_words[w][i] is word w
- * of block @counter + i. Leaves no copy of the key or of the blocks. */
+/* Writes the blocks @counter to @counter + 3 with interleaved words: @out_words[w][i] is word w of
+ * block @counter + i. Leaves no copy of the key or of the blocks. */
 void random_chacha8_blocks(const guint32 key[static CHACHA8_KEY_WORDS], guint32 counter,
 			   guint32 out_words[static CHACHA8_BLOCK_WORDS][CHACHA8_LANES]);

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #define DAY_MS      G_GINT64_CONSTANT(86400000)
-#define JULIAN_1970 719163 /* 1 January 1970, as GDate counts days */
+#define JULIAN_1970 719163 /* GDate's day number of 1 January 1970 */
 
 gboolean text_parse_number(const char *text, guint base, guint64 min, guint64 max,
 			   guint64 *out_number)

@@ -6,13 +6,13 @@
 #include "core/random.h"
 #include "core/text.h"
 
-#define RANDOM_HIGH_BITS 16 /* how many of the 80 random bits are in the high half */
+#define RANDOM_HIGH_BITS 16 /* number of the 80 random bits that are in the high half */
 #define RANDOM_HIGH_MASK ((G_GUINT64_CONSTANT(1) << RANDOM_HIGH_BITS) - 1)
 #define TEXT_LENGTH      (ULID_TEXT_SIZE - 1)
 #define LARGEST_TEXT     "7ZZZZZZZZZZZZZZZZZZZZZZZZZ"
 
-/* The two digits of each 10-bit number. Encoding pairs takes half as many steps as single digits.
- */
+/* The two digits of each 10-bit number. Encoding pairs takes half as many steps as encoding single
+ * digits. */
 #define PAIRS(a)                                                                                   \
 	a, '0', a, '1', a, '2', a, '3', a, '4', a, '5', a, '6', a, '7', a, '8', a, '9', a, 'A', a, \
 		'B', a, 'C', a, 'D', a, 'E', a, 'F', a, 'G', a, 'H', a, 'J', a, 'K', a, 'M', a,    \
@@ -88,7 +88,7 @@ gboolean ulid_draw(gint64 time_ms, gsize count, Ulid *out_ulids, GError **error)
 {
 	if (!check_time(time_ms, error))
 		return FALSE;
-	/* 128 bits for each ULID are cheaper than cutting out 80 */
+	/* drawing 128 bits for each ULID is cheaper than extracting 80 bits */
 	random_fill(count * (sizeof(Ulid) / sizeof(guint64)), (guint64 *)out_ulids);
 	for (gsize i = 0; i < count; i++)
 		out_ulids[i].high = (guint64)time_ms << RANDOM_HIGH_BITS |
@@ -107,7 +107,7 @@ void ulid_generator_clear(UlidGenerator *self)
 	pthread_mutex_destroy(&self->mutex);
 }
 
-/* Returns @self + @n, which can be in the next millisecond. */
+/* Returns @self + @n, which can belong to the next millisecond. */
 static Ulid add_to_ulid(Ulid self, guint64 n)
 {
 	Ulid sum = {self.high, self.low + n};
@@ -125,7 +125,7 @@ static gboolean reserve_ulids(UlidGenerator *self, gint64 now_ms, gsize count, U
 	gint64 time_ms = MAX(now_ms, self->last_ms);
 	Ulid first = add_to_ulid(self->last, 1);
 
-	/* after a fork, the other process also continues from here */
+	/* after a fork, the other process continues from the same ULID */
 	if (time_ms == self->last_ms && fork_generation != self->fork_generation)
 		time_ms++;
 	if (time_ms > self->last_ms && !ulid_draw(time_ms, 1, &first, error))

@@ -9,9 +9,9 @@
 
 /*
  * ULIDs (github.com/ulid/spec): 48 bits of milliseconds since the Unix epoch, until the year 10889,
- * and 80 random bits. They are unique by chance, not by reservation.
+ * and 80 random bits. Their uniqueness is a matter of probability; nothing is reserved.
  *
- * A ULID is 128 bits, like a UUID. See uuid.h for its 16 bytes, and for its text as a UUID.
+ * A ULID has 128 bits, like a UUID. uuid.h converts it to 16 bytes, or to the text of a UUID.
  */
 typedef Uuid Ulid;
 
@@ -24,7 +24,7 @@ static inline gint64 ulid_time_ms(Ulid self)
 	return (gint64)(self.high >> 16);
 }
 
-/* Writes 26 digits of Crockford's base 32, in uppercase. Texts sort like their ULIDs. */
+/* Writes 26 digits of Crockford's base 32, in uppercase. The texts sort like their ULIDs. */
 void ulid_to_text(Ulid self, char out_text[static ULID_TEXT_SIZE]);
 
 /**
@@ -41,7 +41,7 @@ gboolean ulid_parse(const char *text, Ulid *out_ulid, GError **error) G_GNUC_WAR
  * @time_ms: since the Unix epoch, 0 to ULID_MAX_TIME_MS
  * @out_ulids: (out): @count ULIDs in random order, with 80 random bits each; untouched on failure
  *
- * Thread-safe. No state is kept between calls.
+ * Thread-safe. Keeps no state between calls.
  *
  * Returns: %TRUE, or %FALSE with OUT_OF_RANGE set
  */
@@ -49,23 +49,23 @@ gboolean ulid_draw(gint64 time_ms, gsize count, Ulid *out_ulids,
 		   GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
 /*
- * A source of increasing ULIDs ("monotonic" in the specification) for any number of threads: a ULID
- * is greater than every ULID that was returned before its draw began. The first ULID of a
+ * A source of increasing ULIDs ("monotonic" in the specification) for any number of threads: each
+ * ULID is greater than every ULID that was returned before its draw began. The first ULID of a
  * millisecond is random, and each further one is its predecessor plus 1. If the clock steps back,
  * the time of the last ULID is used until the clock is past it.
  *
- * A child of fork() continues with new random bits in a later millisecond. If another thread was in
- * a call at the fork, the child must not use the generator.
+ * A child of fork() continues with new random bits in a later millisecond. If another thread was
+ * drawing at the time of the fork, the child must not use the generator.
  */
 typedef struct {
 	const Clock *clock;
-	pthread_mutex_t mutex; /* protects the fields below */
-	gint64 last_ms;        /* time of the last ULID; -1: there is none */
+	pthread_mutex_t mutex; /* protects the members below */
+	gint64 last_ms;        /* time of the last ULID; -1 if there is none */
 	Ulid last;
-	guint fork_generation; /* process of the last ULID, see fork_generation */
+	guint fork_generation; /* process that drew the last ULID, see fork_generation */
 } UlidGenerator;
 
-/* @clock is borrowed, and must outlive the generator. */
+/* @clock: borrowed; must outlive the generator */
 void ulid_generator_init(UlidGenerator *self, const Clock *clock);
 void ulid_generator_clear(UlidGenerator *self);
 
@@ -76,9 +76,9 @@ void ulid_generator_clear(UlidGenerator *self);
  *
  * Thread-safe. A batch reads the clock once, which is most of the cost of a single ULID.
  *
- * Returns: %TRUE, or %FALSE with OUT_OF_RANGE set if the clock is before 1970; or with OVERFLOW if
- * this millisecond has no room for @count more ULIDs (probability: @count / 2^80). After an
- * OVERFLOW nothing has changed, and the next millisecond has room.
+ * Returns: %TRUE, or %FALSE with OUT_OF_RANGE set if the clock is before 1970, or OVERFLOW if this
+ * millisecond has no room for @count more ULIDs (probability: @count / 2^80). An OVERFLOW changes
+ * nothing, and the next millisecond has room
  */
 gboolean ulid_generator_draw(UlidGenerator *self, gsize count, Ulid *out_ulids,
 			     GError **error) G_GNUC_WARN_UNUSED_RESULT;

@@ -47,9 +47,11 @@ gboolean uuid_parse(const char *text, Uuid *out_uuid, GError **error)
 
 	if (!g_uuid_string_is_valid(text)) {
 		shown = text_escape(text, strlen(text));
-		return id_error_set(error, ID_ERROR_INVALID,
-				    "\"%s\" is not a UUID: 8-4-4-4-12 digits of 0-9 and a-f",
-				    shown);
+		return id_error_set(
+			error, ID_ERROR_INVALID,
+			"\"%s\" is not a UUID; a UUID consists of hexadecimal digits in groups "
+			"of 8-4-4-4-12",
+			shown);
 	}
 	for (const char *c = text; *c != '\0'; c++)
 		if (*c != '-') {
@@ -68,7 +70,7 @@ gboolean uuid_parse(const char *text, Uuid *out_uuid, GError **error)
 #define RAND_B_BITS    62
 #define COUNTER_B_BITS (UUID_COUNTER_BITS - RAND_A_BITS)
 
-/* The bits below the time in LAYOUT_TWITTER, and how many of them are in rand_b. */
+/* The number of bits below the time in LAYOUT_TWITTER, and how many of them are in rand_b. */
 #define ID_LOW_BITS 22
 #define ID_B_BITS   (ID_LOW_BITS - RAND_A_BITS)
 
@@ -77,7 +79,7 @@ static guint64 low_bits(guint64 number, guint bits)
 	return number & ((G_GUINT64_CONSTANT(1) << bits) - 1);
 }
 
-/* Puts @fixed into rand_a, and its low @fixed_b_bits at the top of rand_b. */
+/* Stores @fixed in rand_a, and its low @fixed_b_bits in the top bits of rand_b. */
 static Uuid assemble_uuid(gint64 time_ms, guint64 fixed, guint fixed_b_bits, guint64 random)
 {
 	guint random_bits = RAND_B_BITS - fixed_b_bits;
@@ -147,7 +149,7 @@ gboolean uuid7_generator_draw(Uuid7Generator *self, gsize count, Uuid *out_uuids
 	fork_generation = random_fork_generation();
 	time_ms = MAX(now_ms, self->last_ms);
 	first = self->last_counter + 1;
-	/* after a fork, the other process also continues from here */
+	/* after a fork, the other process continues from the same UUID */
 	if (time_ms == self->last_ms &&
 	    (fork_generation != self->fork_generation ||
 	     first + count > G_GUINT64_CONSTANT(1) << UUID_COUNTER_BITS))

@@ -6,8 +6,8 @@
 
 #include "core/clock.h"
 
-/* UUIDs (RFC 9562): 128 bits as a number in two halves, as 16 bytes with the most significant byte
- * first, and as text. ulid.h uses the same type. */
+/* UUIDs (RFC 9562): 128 bits, represented as a number in two halves, as 16 bytes with the most
+ * significant byte first, or as text. ulid.h uses the same type. */
 
 #define UUID_BYTES     16
 #define UUID_TEXT_SIZE 37 /* including the final NUL */
@@ -17,8 +17,8 @@ typedef struct {
 	guint64 low;
 } Uuid;
 
-/* Returns a number below 0, 0, or above 0. Bytes and texts (of one case) sort in this order, too.
- */
+/* Returns a negative number, 0, or a positive number. Bytes, and texts in one case, sort in the
+ * same order. */
 static inline int uuid_compare(Uuid a, Uuid b)
 {
 	if (a.high != b.high)
@@ -54,16 +54,17 @@ gboolean uuid_parse(const char *text, Uuid *out_uuid, GError **error) G_GNUC_WAR
  *   plain    unix_ts_ms    7   counter, high                10   counter, low 30, then 32 random
  *   reserved unix_ts_ms    7   ID, bits 21 to 10            10   ID, bits 9 to 0, then 52 random
  *
- * The plain kind is unique by chance. The reserved kind contains a Snowflake ID of the default
- * layout (LAYOUT_TWITTER), so it is as unique as the ID. It has the ID's time and its low 22 bits:
- * datacenter ID, worker ID and sequence. It sorts like its ID, and converts back to it.
+ * The uniqueness of the plain kind is a matter of probability. The reserved kind contains a
+ * Snowflake ID of the default layout (LAYOUT_TWITTER), so it is as unique as the ID. It contains
+ * the ID's time and its low 22 bits: datacenter ID, worker ID and sequence. It sorts like its ID,
+ * and converts back to it.
  *
- * The bits do not show which kind a UUID is. A plain UUID whose time is in the layout also converts
- * to an ID, but that ID has no meaning.
+ * The bits do not show which kind a UUID is. A plain UUID whose time is within the layout may also
+ * be converted to an ID, but that ID is meaningless.
  */
 #define UUID_COUNTER_BITS 42
 
-/* Returns the unix_ts_ms of a UUID of version 7, 48 bits. */
+/* Returns unix_ts_ms, the 48-bit time of a UUID of version 7. */
 static inline gint64 uuid_time_ms(Uuid uuid)
 {
 	return (gint64)(uuid.high >> 16);
@@ -71,7 +72,7 @@ static inline gint64 uuid_time_ms(Uuid uuid)
 
 /**
  * uuid_from_id:
- * @id: of LAYOUT_TWITTER, not negative
+ * @id: an ID of LAYOUT_TWITTER, not negative
  * @random: a random_u64(), of which the low 52 bits are used
  *
  * Returns: the UUID of the reserved kind
@@ -90,26 +91,25 @@ gboolean uuid_to_id(Uuid uuid, gint64 *out_id, GError **error) G_GNUC_WARN_UNUSE
 /*
  * A source of increasing UUIDs of the plain kind for any number of threads (RFC 9562, section 6.2,
  * method 1). A UUID is greater than every UUID that was returned before its draw began. The counter
- * has 42 bits. It starts each millisecond at a random number whose highest bit is 0, and increases
- * by 1.
- * 32 random bits follow it, new ones in each UUID.
+ * has 42 bits. In each millisecond, it starts at a random number whose highest bit is 0, and
+ * increases by 1. It is followed by 32 random bits, which are new in each UUID.
  *
  * If the clock steps back, the time of the last UUID is used until the clock is past it. If the
  * counter overflows, after at least 2^41 UUIDs in a millisecond, the time of the next UUID is a
- * millisecond ahead of the clock. So no call waits, and none is refused.
+ * millisecond ahead of the clock. So no call waits or is refused.
  *
- * A child of fork() continues in a later millisecond. If another thread was in a call at the fork,
- * the child must not use the generator.
+ * A child of fork() continues in a later millisecond. If another thread was drawing at the time of
+ * the fork, the child must not use the generator.
  */
 typedef struct {
 	const Clock *clock;
-	pthread_mutex_t mutex; /* protects the fields below */
-	gint64 last_ms;        /* time of the last UUID; -1: there is none */
+	pthread_mutex_t mutex; /* protects the members below */
+	gint64 last_ms;        /* time of the last UUID; -1 if there is none */
 	guint64 last_counter;
-	guint fork_generation; /* process of the last UUID, see fork_generation */
+	guint fork_generation; /* process that drew the last UUID, see fork_generation */
 } Uuid7Generator;
 
-/* @clock is borrowed, and must outlive the generator. */
+/* @clock: borrowed; must outlive the generator */
 void uuid7_generator_init(Uuid7Generator *self, const Clock *clock);
 void uuid7_generator_clear(Uuid7Generator *self);
 
@@ -120,7 +120,7 @@ void uuid7_generator_clear(Uuid7Generator *self);
  *
  * Thread-safe. A batch reads the clock once.
  *
- * Returns: %TRUE, or %FALSE with OUT_OF_RANGE set because the clock is before 1970
+ * Returns: %TRUE, or %FALSE with OUT_OF_RANGE set if the clock is before 1970
  */
 gboolean uuid7_generator_draw(Uuid7Generator *self, gsize count, Uuid *out_uuids,
 			      GError **error) G_GNUC_WARN_UNUSED_RESULT;

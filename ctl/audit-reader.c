@@ -29,7 +29,7 @@ static void complain_of_file(CtlAuditReader *self, guint file, int error)
 			    g_strerror(error));
 }
 
-/* Checks the file without opening it, because data in a pipe would be lost. */
+/* Checks the file without opening it, because opening a pipe would lose data. */
 static gboolean check_file(CtlAuditReader *self, guint number, gboolean *known)
 {
 	const char *file = self->files[number];
@@ -127,8 +127,8 @@ static gboolean read_more(CtlAuditReader *self)
 	return TRUE;
 }
 
-/* Takes the next line, or the beginning of a line that is longer than any entry, whose rest is
- * skipped. Returns %FALSE if the file has no more lines. */
+/* Takes the next line. If it is longer than any entry, takes only its beginning, and skips the
+ * rest. Returns %FALSE if the file has no more lines. */
 static gboolean take_line(CtlAuditReader *self, const char **out_line, gsize *out_length)
 {
 	for (;;) {
@@ -141,7 +141,8 @@ static gboolean take_line(CtlAuditReader *self, const char **out_line, gsize *ou
 			continue;
 		if (newline == NULL && left == 0)
 			return FALSE;
-		/* not the old @begin: read_more() moves the bytes even at the end of the file */
+		/* not the old @begin, because read_more() moves the bytes even at the end of the
+		 * file */
 		*out_line = self->bytes + self->begin;
 		*out_length = newline != NULL ? (gsize)(newline - begin) : left;
 		self->begin += *out_length + (newline != NULL);

@@ -5,8 +5,8 @@
 
 /*
  * Reads the entries in audit log files, one file after the other. A damaged line is skipped, and
- * reported on standard error with its file and number. Memory does not depend on the length of a
- * file or a line.
+ * reported on standard error with its file and line number. The memory used does not depend on the
+ * length of a file or a line.
  */
 typedef struct {
 	/* Code outside this module only reads these. */
@@ -19,25 +19,25 @@ typedef struct {
 
 	const char *const *files;
 	guint next_file;
-	gboolean skips; /* skip the rest of the line */
+	gboolean skips; /* the rest of the line must be skipped */
 	gboolean has_ended;
 	int fd; /* -1: none is open */
-	/* bytes that were read and not yet taken: begin to end */
+	/* bytes from begin to end were read and are not taken yet */
 	gsize begin, end;
 	char *bytes;
 } CtlAuditReader;
 
-/* @files: NULL-terminated, borrowed: "-" is standard input, which is also the default
+/* @files: NULL-terminated; borrowed. "-" means standard input, which is also the default
  *
- * Returns: (nullable): %NULL, with the message printed, if one of them does not exist, is a
- * directory or is not readable: CTL_USAGE */
+ * Returns: (nullable): a reader; %NULL, after printing a message, if a file does not exist, is a
+ * directory or is not readable; the exit status is then CTL_USAGE */
 CtlAuditReader *ctl_audit_reader_new(const char *const *files);
 void ctl_audit_reader_free(CtlAuditReader *self);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(CtlAuditReader, ctl_audit_reader_free)
 
-/* Returns: (nullable): the next entry, valid until the next call; %NULL: there is none. Flushes
- * standard output before it reads. */
+/* Returns: (nullable): the next entry, valid until the next call; %NULL if there is none. Flushes
+ * standard output before reading. */
 const AuditEntry *ctl_audit_reader_next(CtlAuditReader *self);
 
-/* Returns the file's name for messages. */
+/* Returns the file's name, for messages. */
 const char *ctl_audit_reader_file_name(const CtlAuditReader *self, guint file);

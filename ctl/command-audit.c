@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* "audit": shows the entries of audit logs, and the IDs that were issued more than once. For the
- * latter, sort(1) sorts the entries, in bounded memory and with its own temporary files. */
+/* "audit": shows the entries of audit logs, or the IDs that were issued more than once. To find
+ * these IDs, it sorts the entries with sort(1), which uses bounded memory and temporary files. */
 
 #include <signal.h>
 #include <stdio.h>
@@ -18,7 +18,7 @@
 #include "ctl/output.h"
 #include "ctl/screen.h"
 
-/* width of a terminal that has room for tags, and for agents of 31 bytes */
+/* minimum width of a terminal for tags, and for agents of 31 bytes */
 #define LINE_COLUMNS       100
 #define DEFAULT_MEMORY_MIB 64
 #define MAX_MEMORY_MIB     65536
@@ -50,12 +50,12 @@ static const GOptionEntry entries[] = {
 
 /* Rows on standard output */
 
-/* Each row is printed as soon as it is known, so the widths do not depend on later rows. */
+/* Each row is printed as soon as it is known, so column widths do not depend on later rows. */
 typedef struct {
 	const Layout *layout;
 	gboolean json;
-	gboolean with_place; /* file and line are shown */
-	gboolean is_short;   /* the tag is left out */
+	gboolean with_place; /* show the file and the line */
+	gboolean is_short;   /* omit the tag */
 	gboolean has_head;
 } Rows;
 
@@ -120,15 +120,15 @@ static void print_entry(Rows *self, const AuditEntry *entry, const char *file, g
 #define MAX_LINE      (AGENT_AT + 2 * MAX_AGENT + FILE_DIGITS + LINE_DIGITS + 1)
 
 typedef struct {
-	GPid pid;     /* sort's process; 0: it does not run */
-	FILE *input;  /* NULL: closed, like output */
+	GPid pid;     /* process ID of sort; 0 if it does not run */
+	FILE *input;  /* NULL after it was closed, as is output */
 	FILE *output; /* the sorted lines */
 	FILE *errors;
 } Sorter;
 
-/* Runs in the child: lets the kernel terminate sort if this program is killed. Otherwise sort
- * would mistake the end of its input for the end of the entries. When terminated, sort removes
- * its files. */
+/* Runs in the child. Makes the kernel terminate sort if this program is killed. Otherwise sort
+ * would interpret the end of its input as the end of the entries. When sort is terminated, it
+ * removes its files. */
 static void prepare_sort(G_GNUC_UNUSED gpointer data)
 {
 	signal(SIGPIPE, SIG_DFL);
@@ -170,8 +170,8 @@ static void sorter_clear(Sorter *self)
 	self->pid = 0;
 }
 
-/* Waits until sort has ended, after its input was closed and its output read, or after sort closed
- * one of them. Returns %FALSE with an error set if sort has failed. */
+/* Waits until sort has ended. Its input must have been closed and its output read, or sort must
+ * have closed one of them. Returns %FALSE with an error set if sort has failed. */
 static gboolean wait_sort(Sorter *self, GError **error)
 {
 	char said[512];
@@ -250,7 +250,7 @@ typedef struct {
 	guint64 n_missing;
 	guint64 n_entries;
 	guint64 n_ids;        /* number of different IDs */
-	guint64 n_again;      /* number of entries that equal another one */
+	guint64 n_again;      /* number of entries that are identical to another one */
 	guint64 n_duplicates; /* number of IDs that were issued more than once */
 } Audit;
 
@@ -268,8 +268,8 @@ static CtlStatus parse_options(Audit *self)
 	if (given.agent != NULL && given.agent[0] == '\0')
 		return ctl_output_misuse("--agent \"\": no entry has an empty useragent");
 	if (given.agent != NULL && given.duplicates)
-		return ctl_output_misuse(
-			"--agent hides duplicates of other useragents; remove it, or --duplicates");
+		return ctl_output_misuse("--agent would hide duplicates that other useragents "
+					 "received; remove --agent or --duplicates");
 	if (!ctl_options_layout(given.layout, &self->layout) ||
 	    !ctl_options_time("--from TIME", given.from, &self->from_ms) ||
 	    !ctl_options_time("--to TIME", given.to, &self->to_ms))
@@ -284,7 +284,7 @@ static CtlStatus parse_options(Audit *self)
 		       : CTL_USAGE;
 }
 
-/* Returns whether the options select the entry. A gap is always selected, because it is unknown
+/* Returns whether the options select the entry. A gap is always selected, because it is not known
  * which IDs are missing. */
 static gboolean is_wanted(const Audit *self, const AuditEntry *entry)
 {
@@ -362,7 +362,7 @@ static gboolean sort_entries(Audit *self, GError **error)
 	return fclose(g_steal_pointer(&self->sorter.input)) == 0 || wait_sort(&self->sorter, error);
 }
 
-/* Prints an issue. @line: a line of sort's output */
+/* Prints an occurrence of a duplicate. @line: a line of sort's output */
 static void print_issue(Audit *self, const char *line)
 {
 	guint64 id, tag, length, file, number;
@@ -392,7 +392,7 @@ static void print_issue(Audit *self, const char *line)
 /* Compares each line of sort's output with the previous one. */
 static gboolean compare_entries(Audit *self, GError **error)
 {
-	char *lines[2] = {NULL, NULL}; /* the current line and the previous one, in turn */
+	char *lines[2] = {NULL, NULL}; /* the current and the previous line, alternating */
 	gsize sizes[2] = {0, 0};
 	gboolean is_known = FALSE; /* several issues of the previous line's ID were found */
 	guint64 length;
@@ -415,7 +415,7 @@ static gboolean compare_entries(Audit *self, GError **error)
 			continue;
 		}
 		read_hex(line + ID_DIGITS + TAG_DIGITS, LENGTH_DIGITS, &length);
-		/* equal tags and agents: one issue that was delivered twice */
+		/* equal tags and agents mean that a single occurrence was delivered twice */
 		if (strncmp(line, before, AGENT_AT + 2 * length) == 0) {
 			self->n_again++;
 			continue;
@@ -449,8 +449,8 @@ static CtlStatus find_duplicates(Audit *self)
 	}
 	ctl_output_end_array(json, TRUE);
 	line = g_strdup_printf("%" G_GUINT64_FORMAT " entries, %" G_GUINT64_FORMAT
-			       " of them delivered again; %" G_GUINT64_FORMAT
-			       " IDs, %" G_GUINT64_FORMAT " of them issued more than once",
+			       " of them repeated; %" G_GUINT64_FORMAT " IDs, %" G_GUINT64_FORMAT
+			       " of them issued more than once",
 			       self->n_entries, self->n_again, self->n_ids, self->n_duplicates);
 	if (json) /* standard output contains only JSON */
 		ctl_output_complain("%s", line);
@@ -460,7 +460,7 @@ static CtlStatus find_duplicates(Audit *self)
 	if (self->n_gaps > 0)
 		ctl_output_complain("%" G_GUINT64_FORMAT
 				    " IDs are missing from the log, in %" G_GUINT64_FORMAT
-				    " gaps: they can be duplicates too",
+				    " gaps; they may be duplicates too",
 				    self->n_missing, self->n_gaps);
 	return self->n_duplicates > 0 || self->reader->any_bad ? CTL_FAILED : CTL_OK;
 }

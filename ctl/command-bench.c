@@ -27,12 +27,12 @@ static const GOptionEntry entries[] = {
 	OPTION("in-flight", "Calls in flight on each connection, 1 to 65536 (default 1)", "N"),
 	OPTION("threads", "Threads that share the connections, 1 to 1024 (default 1)", "N"),
 	OPTION("duration", "Length of the measurement, 0.01 to 86400 (default 5)", "SECONDS"),
-	OPTION("warmup", "Length of the warm-up, before the measurement, 0 to 3600 (default 1)",
+	OPTION("warmup", "Length of the warm-up before the measurement, 0 to 3600 (default 1)",
 	       "SECONDS"),
-	OPTION("rate", "Open loop: total rate of calls, 1 to 100000000 a second", "CALLS"),
+	OPTION("rate", "Open loop: total calls per second, 1 to 100000000", "CALLS"),
 	OPTION("calls", "Number of calls, all of them measured, 1 to 10^15", "N"),
-	OPTION("call", "Call, see above (default get_id)", "CALL"),
-	OPTION("count", "IDs in a batch, 1 to 1000000 (default 100)", "N"),
+	OPTION("call", "Call to make, see above (default get_id)", "CALL"),
+	OPTION("count", "IDs per batch, 1 to 1000000 (default 100)", "N"),
 	OPTION("idle-connections", "Number of additional idle connections, 0 to 100000 (default 0)",
 	       "N"),
 	{"check", 0, 0, G_OPTION_ARG_NONE, &bench.check,
@@ -106,9 +106,9 @@ const CtlCommand ctl_bench_command = {
 	.details = "By default, each reply triggers the next call. With --rate, calls are sent on "
 		   "schedule, whether or not replies arrive, and latency is measured from the "
 		   "scheduled time. The calls are get_id, get_ids and get_id_runs for batches, and "
-		   "redis-incr "
-		   "for comparison. A closed connection is opened again. Ctrl-C ends the load and "
-		   "prints the report. Exit status 1 if any call failed, 130 after Ctrl-C.",
+		   "redis-incr for comparison. A closed connection is opened again. Ctrl-C ends "
+		   "the load and prints the report. The exit status is 1 if any call failed, and "
+		   "130 after Ctrl-C.",
 	.entries = entries,
 	.run = run_bench,
 };

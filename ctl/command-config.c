@@ -12,7 +12,8 @@
 #include "ctl/settings.h"
 #include "options/options-table.h"
 
-/* Returns: (nullable): parses as snowflaked does if it is started with that file alone */
+/* Parses the file as snowflaked does if it is started with only that file. Returns: (nullable): the
+ * options */
 static Options *read_options(const char *file, GError **error)
 {
 	g_autofree char *config = g_strconcat("--config=", file, NULL);
@@ -21,7 +22,8 @@ static Options *read_options(const char *file, GError **error)
 	return options_new_from_args(file != NULL ? 2 : 1, arguments, error);
 }
 
-/* Reads the files of the options, as the server does when it starts. %FALSE with an error set. */
+/* Reads the files that the options name, as the server does when it starts. Returns %FALSE with an
+ * error set. */
 static gboolean check_files(Options *options, GError **error)
 {
 	const TlsNames names = options_tls_names(options);
@@ -173,7 +175,7 @@ const CtlCommand ctl_config_command = {
 		   "that "
 		   "differ from their defaults. Otherwise, prints the error that snowflaked would "
 		   "print, and exits with status 1, or 2 if FILE cannot be read. Opens no "
-		   "connections. Run it as the user of snowflaked.",
+		   "connections. Run it as the user that snowflaked runs as.",
 	.takes_no_server = TRUE,
 	.run = run_config,
 };

@@ -22,7 +22,7 @@
 
 #define LINE_COLUMNS        106
 #define MAX_UNFLUSHED_LINES 1000
-/* longest line of standard input; IDs are shorter than a tenth of it */
+/* maximum length of a line of standard input; no ID is longer than a tenth of it */
 #define MAX_LINE_BYTES      1000
 
 static char *form_name;
@@ -54,9 +54,9 @@ typedef struct {
 typedef struct {
 	Layout layout;
 	gboolean has_form;
-	IdTextForm form; /* used if has_form; otherwise recognised for each ID */
+	IdTextForm form; /* used if has_form; otherwise the form of each ID is detected */
 	gboolean json;
-	gboolean is_short; /* lines omit the local time */
+	gboolean is_short; /* omit the local time from lines */
 	Kind heading;      /* the heading printed last */
 	gboolean any_bad;
 } Decoder;
@@ -97,11 +97,11 @@ static gboolean decode_id(const Decoder *self, const char *text, Decoded *out_de
 	if (!self->has_form && !id_text_form_of(text, &form)) {
 		g_autofree char *shown = text_escape(text, strlen(text));
 
-		return id_error_set(
-			error, ID_ERROR_INVALID,
-			"\"%s\" is not a decimal number, 0x with hex digits, a ULID or a UUID; "
-			"for another form, give --from crockford, base62 or base58",
-			shown);
+		return id_error_set(error, ID_ERROR_INVALID,
+				    "\"%s\" is not a decimal number, a hexadecimal number that "
+				    "begins with 0x, a ULID or a UUID; for another form, give "
+				    "--from crockford, base62 or base58",
+				    shown);
 	}
 	if (!id_text_decode(form, text, &out_decoded->id, error) ||
 	    !layout_check_id(&self->layout, out_decoded->id, error))
@@ -127,8 +127,8 @@ static char *decoded_text(const Decoded *decoded)
 	return g_strdup(text);
 }
 
-/* Returns: (transfer full) (nullable): the time as RFC 3339, which cannot express all times of 48
- *   bits. */
+/* Returns: (transfer full) (nullable): the time in RFC 3339 form; %NULL if that form cannot express
+ * it, as is the case for some 48-bit times. */
 static char *time_text(const Decoded *decoded)
 {
 	return decoded->time_ms <= CTL_FORMAT_MAX_TIME_MS ? text_time_ms(decoded->time_ms) : NULL;
@@ -243,8 +243,8 @@ static void decode_text(Decoder *self, const char *text)
 	self->heading = decoded.kind;
 }
 
-/* Reads a line. Returns %FALSE at the end of the input. A line longer than any ID is cut, and gets
- * a final ? so that it is invalid. */
+/* Reads a line. Returns %FALSE at the end of the input. If a line is longer than any ID, truncates
+ * it and appends a question mark, so that it is invalid. */
 static gboolean read_line(char line[MAX_LINE_BYTES + 1])
 {
 	static guint n_unflushed; /* number of unflushed lines */
@@ -252,8 +252,8 @@ static gboolean read_line(char line[MAX_LINE_BYTES + 1])
 	gsize length = 0;
 	int byte;
 
-	/* flush before a read that can block, so that the output is visible and Ctrl-C takes effect
-	 */
+	/* flush before a read that may block, so that the output is visible and Ctrl-C takes
+	 * effect */
 	if (++n_unflushed >= MAX_UNFLUSHED_LINES || poll(&input, 1, 0) == 0) {
 		ctl_output_flush();
 		n_unflushed = 0;
@@ -261,7 +261,7 @@ static gboolean read_line(char line[MAX_LINE_BYTES + 1])
 	while ((byte = getc_unlocked(stdin)) != EOF && byte != '\n') {
 		if (length == 0 && g_ascii_isspace(byte))
 			continue;
-		/* replace a NUL, which would end the text */
+		/* replace NULs, because they would end the text */
 		if (length < MAX_LINE_BYTES)
 			line[length++] = byte != '\0' ? (char)byte : '?';
 		else if (!g_ascii_isspace(byte))
@@ -339,7 +339,8 @@ static char *convert_text(const char *text, GError **error)
 		g_autofree char *shown = text_escape(text, strlen(text));
 
 		g_set_error(error, ID_ERROR, ID_ERROR_INVALID,
-			    "\"%s\" is not a UUID, and not an ID in decimal or 0x with hex digits",
+			    "\"%s\" is neither a UUID nor a decimal ID nor a hexadecimal ID that "
+			    "begins with 0x",
 			    shown);
 		return NULL;
 	}

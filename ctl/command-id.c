@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* The commands that request IDs, ULIDs or UUIDs from servers and print them. */
+/* Commands that request IDs, ULIDs or UUIDs from servers, and print them. */
 
 #include "core/ulid.h"
 #include "ctl/command.h"
@@ -51,7 +51,7 @@ static gboolean print_all(SnowflakeClient *client, Kind kind, gboolean json, GEr
 			else
 				ctl_output_print("%s\n", text);
 		}
-		/* flush, because the next batch may take long */
+		/* flush, because the next batch can take long */
 		ctl_output_flush();
 		left -= count;
 	}
@@ -116,7 +116,7 @@ const CtlCommand ctl_uuid_command = {
 	.name = "uuid",
 	.summary = "Prints new UUIDs of version 7, one per line.",
 	.details = "The server makes each UUID from a new ID, so UUIDs are as unique as IDs, and "
-		   "sort like them. The command convert shows the ID.",
+		   "sort like them. snowflakectl convert shows the ID in a UUID.",
 	.entries = entries,
 	.run = run_uuid,
 };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* "layouts" lists the layouts. "range" shows the IDs of a span of time in a layout. */
+/* "layouts" lists the layouts. "range" shows the IDs of a time span in a layout. */
 
 #include "core/layout.h"
 #include "core/text.h"
@@ -21,7 +21,7 @@ static gint64 count_of(guint bits)
 	return G_GINT64_CONSTANT(1) << bits;
 }
 
-/* Appends a blank, and a letter for each bit. Appends nothing if there are no bits. */
+/* Appends a space, and a letter for each bit. Appends nothing if there are no bits. */
 static void draw_field(GString *drawing, char letter, guint bits)
 {
 	g_autofree char *letters = g_strnfill(bits, letter);
@@ -78,7 +78,7 @@ static void add_json(const LayoutPreset *preset)
 static CtlStatus run_layouts(const CtlOptions *options, const char *const *arguments G_GNUC_UNUSED)
 {
 	if (!options->json)
-		ctl_output_print("Bits: t time, d datacenter, w worker, s sequence; 0 is clear.\n");
+		ctl_output_print("Bits: t time, d datacenter, w worker, s sequence; 0 unused.\n");
 	for (const LayoutPreset *preset = LAYOUT_PRESETS; preset->name != NULL; preset++) {
 		if (options->json)
 			add_json(preset);
@@ -107,7 +107,7 @@ static const GOptionEntry range_entries[] = {
 	{"from", 0, 0, G_OPTION_ARG_STRING, &from_text,
 	 "Start of the time span, as RFC 3339 or in milliseconds since 1970", "TIME"},
 	{"to", 0, 0, G_OPTION_ARG_STRING, &to_text,
-	 "End of the time span; this millisecond is included", "TIME"},
+	 "End of the time span, which includes this millisecond", "TIME"},
 	{"layout", 0, 0, G_OPTION_ARG_STRING, &layout_text,
 	 "Layout of the IDs: a name from snowflakectl layouts, or all fields (default twitter)",
 	 "LAYOUT"},

@@ -21,13 +21,13 @@ static const GOptionEntry entries[] = {
 	G_OPTION_ENTRY_NULL,
 };
 
-/* A server and its last answer. Each has its own client, so that all values come from this server.
- */
+/* A server and its last answer. Each server has its own client, so that all values come from that
+ * server. */
 typedef struct {
 	const Address *server;
 	SnowflakeClient *client; /* (nullable) */
 	CtlProbe probe;
-	GError *error; /* NULL: it has answered */
+	GError *error; /* NULL if the server has answered */
 } Target;
 
 static void target_free(Target *self)
@@ -38,11 +38,11 @@ static void target_free(Target *self)
 	g_free(self);
 }
 
-/* The results of all rounds. */
+/* Results over all rounds. */
 typedef struct {
 	GPtrArray *targets;
 	const CtlOptions *options;
-	gboolean keeps_connections; /* keep connections open for the next round */
+	gboolean keeps_connections; /* keep the connections open for the next round */
 	guint64 asked;
 	guint64 answered;
 	guint64 serving;
@@ -66,7 +66,7 @@ static void ask_target(gpointer item, gpointer data)
 static void print_target(const Target *target, gboolean json)
 {
 	const CtlProbe *probe = &target->probe;
-	/* an original server reports none */
+	/* an original server does not report an ID */
 	const char *state = probe->worker != NULL ? probe->worker->state : NULL;
 	g_autofree char *shown = state != NULL ? ctl_format_text(state) : NULL;
 	JsonObject *object;
@@ -101,7 +101,7 @@ static void print_target(const Target *target, gboolean json)
 	ctl_output_add_object(object);
 }
 
-/* Asks all targets at once, so that a target that does not answer delays only the next round. */
+/* Pings all targets at once, so that a target that does not answer delays only the next round. */
 static void ping_all(Pinger *self)
 {
 	ctl_probe_in_parallel(self->targets, ask_target, self);
@@ -111,7 +111,7 @@ static void ping_all(Pinger *self)
 
 		self->asked++;
 		self->answered += target->error == NULL;
-		/* an original server reports no state, so an answer suffices */
+		/* an original server reports no state, so any answer suffices */
 		self->serving += target->error == NULL &&
 				 (worker == NULL || strcmp(worker->state, "serving") == 0);
 		print_target(target, self->options->json);

@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* "registry init": creates a registry, before the first server starts.
- *
- * "registry quarantine": makes a registry safe after ZooKeeper was restored from a backup, by
- * raising the floor of each datacenter. The records in a backup are outdated: servers may have
- * reserved more ticks since. */
+/* "registry init": creates a registry, before the first server starts. "registry quarantine": makes
+ * a registry safe after ZooKeeper has been restored from a backup, by raising the floor of each
+ * datacenter. The records in a backup are outdated: servers may have reserved more ticks since. */
 
 #include <stdio.h>
 #include <string.h>
@@ -17,18 +15,20 @@
 
 /* Floors of "registry quarantine":
  *
- * The new floors are later than every tick that can have been reserved so far: ZooKeeper's time,
- * plus the most that a server's clock can be ahead of it, plus the longest reservation. The records
- * are not changed, and a server that finds its record unchanged continues. Floors only grow, and
- * each write is conditional on the version that was read, so the command can safely be repeated, or
- * end early. */
+ * The new floors are later than every tick that may have been reserved so far: ZooKeeper's time,
+ * plus the maximum by which a server's clock can be ahead of it, plus the longest reservation. The
+ * records are not changed, and a server that finds its record unchanged continues. Floors only
+ * grow, and each write is conditional on the version that was read, so the command can safely be
+ * repeated or interrupted. */
 
-/* The most that the leader's clock can differ from this machine's, and from an earlier leader's. */
+/* The maximum difference between the leader's clock and that of this machine or of an earlier
+ * leader. */
 #define SLACK_MS       10000
 /* The largest accepted limit. It exceeds the servers' limits, in case ZooKeeper's clock was wrong.
  */
 #define MAX_GIVEN_MS   G_GINT64_CONSTANT(604800000) /* a week */
-#define MAX_ATTEMPTS   100 /* attempts to write a znode that others keep changing */
+/* maximum number of attempts to write a znode that others keep changing */
+#define MAX_ATTEMPTS   100
 #define READ_AGAIN_US  (200 * G_TIME_SPAN_MILLISECOND)
 /* interval of progress lines if standard error is not a terminal */
 #define TELL_AGAIN_US  (5 * G_TIME_SPAN_SECOND)
@@ -38,7 +38,7 @@
 
 /* The options on the command line. */
 static struct {
-	char *layout; /* init; the others: quarantine */
+	char *layout; /* for init; the others are for quarantine */
 	char *reservation;
 	char *max_clock_skew;
 	char **datacenter_ids;
@@ -67,15 +67,15 @@ static const GOptionEntry entries[] = {
 	G_OPTION_ENTRY_NULL,
 };
 
-/* One datacenter, and the result for its floor. */
+/* A datacenter, and the result for its floor. */
 typedef struct {
 	guint datacenter_id;
 	guint n_claims;
-	gint64 before_ms; /* since the Unix epoch; 0: it was never raised */
+	gint64 before_ms; /* since the Unix epoch; 0 if it was never raised */
 	char *damage;     /* (nullable): why the floor does not parse, so that it was not changed */
 	gboolean is_missing;
-	gboolean done;   /* the result is known; then: */
-	gboolean raised; /* otherwise it was already high enough */
+	gboolean done;   /* the result is known; the next member is valid only if it is */
+	gboolean raised; /* the floor was raised; otherwise it was already high enough */
 	gint64 floor_ms; /* the current floor */
 } DatacenterFloor;
 
@@ -85,10 +85,10 @@ typedef struct {
 	CtlZookeeper *zookeeper;
 	CtlRegistryTree *tree;    /* as last read before the first change */
 	GPtrArray *floors;        /* (element-type DatacenterFloor): sorted by datacenter ID */
-	ZnodeLimits given_limits; /* 0: not given */
+	ZnodeLimits given_limits; /* 0 if not given */
 	ZnodeLimits limits;
-	char *limits_why; /* a description of the limits' origin */
-	ZnodeFloor floor; /* the least floor for all datacenters */
+	char *limits_why; /* a description of where the limits come from */
+	ZnodeFloor floor; /* the minimum floor for all datacenters */
 } Quarantine;
 
 static void floor_free(DatacenterFloor *self)
@@ -117,8 +117,8 @@ static guint count_claims(const CtlRegistryTree *tree)
 	return n;
 }
 
-/* Returns the longest time that a claim outlives its server. ZooKeeper checks for expired sessions
- * once per tickTime, and a session lasts at least two of these. */
+/* Returns the maximum time by which a claim outlives its server. ZooKeeper checks for expired
+ * sessions once per tickTime, and a session timeout is at least two tickTimes. */
 static gint64 claim_lifetime_ms(const CtlRegistryTree *tree)
 {
 	gint64 timeout_ms = 0;
@@ -208,7 +208,7 @@ static void complain_of_servers(const CtlRegistryTree *tree)
 
 /* Limits */
 
-/* Finds the limits: the larger of the limits in ZooKeeper and those on the command line. If the
+/* Determines the limits: the larger of those in ZooKeeper and those on the command line. If the
  * limits in ZooKeeper do not parse, uses those on the command line if both are given, and otherwise
  * the largest that servers allow. */
 static gboolean read_limits(Quarantine *self, GError **error)
@@ -234,8 +234,8 @@ static gboolean read_limits(Quarantine *self, GError **error)
 		self->limits =
 			(ZnodeLimits){MAX(wanted->max_clock_skew_ms, noted.max_clock_skew_ms),
 				      MAX(wanted->reservation_ms, noted.reservation_ms)};
-		self->limits_why = g_strdup_printf(
-			is_more ? "as given and in %s" : "as %s has them", request->key);
+		self->limits_why = g_strdup_printf(is_more ? "from the options and %s" : "from %s",
+						   request->key);
 		return TRUE;
 	}
 	fault = record == NULL
@@ -243,13 +243,13 @@ static gboolean read_limits(Quarantine *self, GError **error)
 			: g_strdup_printf("%s does not parse (%s)", request->key, failure->message);
 	if (wanted->max_clock_skew_ms > 0 && wanted->reservation_ms > 0) {
 		self->limits = *wanted;
-		self->limits_why = g_strdup_printf("as given; %s", fault);
+		self->limits_why = g_strdup_printf("from the options; %s", fault);
 	} else {
 		self->limits =
 			(ZnodeLimits){MAX(wanted->max_clock_skew_ms, ZNODES_MAX_CLOCK_SKEW_MS),
 				      MAX(wanted->reservation_ms, ZNODES_MAX_RESERVATION_MS)};
-		self->limits_why = g_strdup_printf("the maximum that servers allow, because %s; "
-						   "if you know the earlier values, give both",
+		self->limits_why = g_strdup_printf("the maximum that servers allow, because %s; if "
+						   "you know the earlier values, give both options",
 						   fault);
 	}
 	return TRUE;
@@ -318,9 +318,8 @@ static CtlStatus plan_quarantine(Quarantine *self)
 	return CTL_FAILED;
 }
 
-/* Creates the missing parents of the floors; a server creates the other znodes. From then on,
- * znodes are created with the ACL of the layout, because servers may authenticate as another user.
- */
+/* Creates the missing parents of the floors; servers create the other znodes. From then on, znodes
+ * are created with the ACL of the layout, because servers may authenticate as another user. */
 static gboolean create_parents(const Quarantine *self, gboolean of_datacenters, GError **error)
 {
 	const char *root = self->hosts->root;
@@ -354,7 +353,7 @@ static gboolean set_too_many_attempts(const char *path, GError **error)
 static gboolean set_gone(const char *path, GError **error)
 {
 	g_set_error(error, CTL_ZOOKEEPER_ERROR, CTL_ZOOKEEPER_ERROR_REFUSED,
-		    "%s was deleted meanwhile by another client", path);
+		    "another client has deleted %s in the meantime", path);
 	return FALSE;
 }
 
@@ -380,8 +379,8 @@ static gboolean read_clock(const Quarantine *self, gint64 *out_now_ms, GError **
 			return set_gone(path, error);
 		if (strlen(record->data) != record->length) {
 			g_set_error(error, CTL_ZOOKEEPER_ERROR, CTL_ZOOKEEPER_ERROR_REFUSED,
-				    "cannot write the data of %s as they are: they contain a NUL "
-				    "byte; make them empty with ZooKeeper's zkCli.sh: set %s \"\"",
+				    "cannot write back the data of %s, because they contain a NUL "
+				    "byte; clear them with ZooKeeper's zkCli.sh: set %s \"\"",
 				    path, path);
 			return FALSE;
 		}
@@ -412,10 +411,9 @@ static gboolean read_clock(const Quarantine *self, gint64 *out_now_ms, GError **
 	return set_too_many_attempts(path, error);
 }
 
-/* Computes the two ticks of the floor: the last tick that can already be reserved, and the last
- * tick that any server's clock can have reached. Allows for an earlier leader whose clock was ahead
- * of the current leader's clock.
- */
+/* Computes the two ticks of the floor: the last tick that may already be reserved, and the last
+ * tick that any server's clock may have reached. Allows for an earlier leader whose clock was ahead
+ * of the current leader's clock. */
 static gboolean find_floor(Quarantine *self, GError **error)
 {
 	const Layout *layout = &self->tree->layout;
@@ -472,13 +470,14 @@ static gboolean send_write(const Quarantine *self, DatacenterFloor *floor, const
 	return TRUE;
 }
 
-/* Reads the floors and writes them. Keeps in @floors the floors that another client has written
- * meanwhile. */
+/* Reads the floors and writes them. Keeps in @floors the floors that another client has written in
+ * the meantime. */
 static gboolean raise_once(const Quarantine *self, GPtrArray *floors, GError **error)
 {
 	g_autoptr(GPtrArray) reads = ctl_zookeeper_requests_new();
 	g_autoptr(GPtrArray) writes = ctl_zookeeper_requests_new();
-	g_autoptr(GPtrArray) written = g_ptr_array_new(); /* the floor of each write */
+	/* (element-type DatacenterFloor): floor of each write */
+	g_autoptr(GPtrArray) written = g_ptr_array_new();
 	g_autofree char *orphan = NULL;
 
 	for (guint i = 0; i < floors->len; i++) {
@@ -630,13 +629,13 @@ static void print_summary(const Quarantine *self)
 		raised += floor->done && floor->raised;
 		left += floor->done && !floor->raised;
 	}
-	line = g_strdup_printf(
-		"%u floor%s raised, %u already higher and unchanged; no server claims a worker ID "
-		"before %s: ZooKeeper's time, and %" G_GINT64_FORMAT
-		" ms of --max-clock-skew, and %" G_GINT64_FORMAT " ms of --reservation (%s), "
-		"and %d ms",
-		raised, raised == 1 ? "" : "s", left, until, self->limits.max_clock_skew_ms,
-		self->limits.reservation_ms, self->limits_why, SLACK_MS);
+	line = g_strdup_printf("%u floor%s raised, %u already higher and unchanged; no server "
+			       "claims a worker ID before %s: ZooKeeper's time + --max-clock-skew "
+			       "(%" G_GINT64_FORMAT " ms) + --reservation (%" G_GINT64_FORMAT
+			       " ms; both values: %s) + a margin of %d ms",
+			       raised, raised == 1 ? "" : "s", left, until,
+			       self->limits.max_clock_skew_ms, self->limits.reservation_ms,
+			       self->limits_why, SLACK_MS);
 	if (self->options->json)
 		ctl_output_complain("%s", line);
 	else
@@ -658,7 +657,7 @@ static gboolean check_nobody_came(const Quarantine *self)
 	tree = ctl_registry_tree_read(self->zookeeper, self->hosts->root, FALSE, &error);
 	if (tree == NULL) {
 		ctl_output_complain(
-			"%s; servers can have registered meanwhile; run the command again",
+			"%s; servers may have registered in the meantime; run the command again",
 			error->message);
 		return FALSE;
 	}
@@ -669,12 +668,12 @@ static gboolean check_nobody_came(const Quarantine *self)
 		if (has_floor(self->floors, datacenter_id))
 			continue;
 		ctl_output_complain(
-			"datacenter %u was created meanwhile, and its floor is not raised",
+			"datacenter %u was created in the meantime, and its floor was not raised",
 			datacenter_id);
 		is_safe = FALSE;
 	}
 	if (count_claims(tree) > 0) {
-		ctl_output_complain("%u servers registered meanwhile", count_claims(tree));
+		ctl_output_complain("%u servers registered in the meantime", count_claims(tree));
 		complain_of_servers(tree);
 		is_safe = FALSE;
 	}
@@ -746,7 +745,7 @@ static CtlStatus run_quarantine(const CtlOptions *options, const ZookeeperHosts 
 
 /* "registry init" */
 
-/* Prints that there is a registry. @record: its layout */
+/* Reports that a registry already exists. @record: its layout */
 static CtlStatus refuse_second_registry(const ZookeeperHosts *hosts, const StoreRecord *record)
 {
 	g_autoptr(GError) error = NULL;
@@ -761,8 +760,9 @@ static CtlStatus refuse_second_registry(const ZookeeperHosts *hosts, const Store
 	return CTL_FAILED;
 }
 
-/* Requests what a server with --create-registry creates: the parents, the ID and the layout.
- * Returns the request for the layout, and sets *out_read to one that then reads the ID. */
+/* Requests the creation of the same znodes as a server with --create-registry: the parents, the ID
+ * and the layout. Returns the request for the layout, and sets *out_read to a request that reads
+ * the ID afterwards. */
 static CtlRequest *request_registry(CtlZookeeper *zookeeper, GPtrArray *requests, const char *root,
 				    const Layout *layout, CtlRequest **out_read)
 {
@@ -772,7 +772,7 @@ static CtlRequest *request_registry(CtlZookeeper *zookeeper, GPtrArray *requests
 	g_autofree char *data = znode_layout_to_json(layout);
 	CtlRequest *request;
 
-	/* a parent can exist although this client may not create it */
+	/* a parent may already exist even if this client has no permission to create it */
 	for (const char *slash = strchr(key + 1, '/'); slash != NULL;
 	     slash = strchr(slash + 1, '/'))
 		ctl_zookeeper_write(zookeeper, requests, g_strndup(key, (gsize)(slash - key)),
@@ -780,7 +780,7 @@ static CtlRequest *request_registry(CtlZookeeper *zookeeper, GPtrArray *requests
 			->may_be_denied = TRUE;
 	ctl_zookeeper_write(zookeeper, requests, znode_registry(root), STORE_NONE, identity);
 	request = ctl_zookeeper_write(zookeeper, requests, key, STORE_NONE, data);
-	/* another client can have written the ID */
+	/* another client may have written the ID */
 	*out_read = ctl_zookeeper_read(zookeeper, requests, znode_registry(root));
 	return request;
 }
@@ -847,7 +847,7 @@ static CtlStatus run_init(const CtlOptions *options, const ZookeeperHosts *hosts
 
 /* Both */
 
-/* Returns: (nullable): an option on the command line that the other argument has. */
+/* Returns: (nullable): an option on the command line that belongs to the other argument. */
 static const char *find_misplaced_option(gboolean is_init)
 {
 	if (!is_init)
@@ -886,10 +886,10 @@ const CtlCommand ctl_registry_command = {
 	.summary = "Creates a registry, or makes a restored ZooKeeper safe.",
 	.details = "Run registry init once, before the first server of a new registry starts. It "
 		   "creates the root of --zookeeper, and fails if there is a registry already. "
-		   "Run registry quarantine after ZooKeeper was restored from a backup, and before "
-		   "servers can reach it. It keeps servers from claiming worker IDs until all "
-		   "reservations that the backup may lack have ended. It asks for confirmation, "
-		   "and stops if servers are running.",
+		   "Run registry quarantine after ZooKeeper has been restored from a backup, and "
+		   "before servers can reach it. It keeps servers from claiming worker IDs until "
+		   "all reservations that the backup may lack have ended. It asks for "
+		   "confirmation, and stops if servers are running.",
 	.takes_zookeeper = TRUE,
 	.takes_no_server = TRUE,
 	.entries = entries,

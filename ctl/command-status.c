@@ -57,12 +57,12 @@ static const struct {
 	{"*", GROUP_OTHERS, ""},
 };
 
-/* A line. A number has a unit, which can be "", and is aligned right. */
+/* A line. A number has a unit, which can be "", and is right-aligned. */
 typedef struct {
 	Group group;
 	char *name;
 	char *value;
-	const char *unit; /* NULL: text */
+	const char *unit; /* NULL for text */
 	CtlColour colour;
 } Row;
 
@@ -93,7 +93,7 @@ static char *milliseconds(gint64 us, const char *sign)
 	return g_strdup_printf("%s%.3f", us < 0 ? "" : sign, (double)us / 1000);
 }
 
-/* (transfer full) (nullable): why the server issues no IDs, as it tells a client */
+/* (transfer full) (nullable): why the server issues no IDs, as a client would be told */
 static char *find_reason(SnowflakeClient *client, const CtlProbe *probe)
 {
 	g_autoptr(GError) error = NULL;
@@ -106,7 +106,7 @@ static char *find_reason(SnowflakeClient *client, const CtlProbe *probe)
 	return g_strdup(error->message);
 }
 
-/* @why: (nullable): as find_reason() returns it */
+/* @why: (nullable): as returned by find_reason() */
 static void add_worker(GPtrArray *rows, const CtlWorker *worker, const char *why, gint64 now_ms)
 {
 	Row *state =
@@ -144,8 +144,8 @@ static void add_counter(GPtrArray *rows, const CtlWorker *worker,
 {
 	guint i = 0;
 
-	/* get_worker also reports these two; only a relay's are different: they belong to its last
-	 * ID */
+	/* get_worker also reports these two values; only a relay's differ, because they belong to
+	 * its last ID */
 	if (!ctl_worker_is_relay(worker) && (strcmp(counter->name, "datacenter_id") == 0 ||
 					     strcmp(counter->name, "worker_id") == 0))
 		return;
@@ -235,7 +235,7 @@ static CtlStatus run_status(const CtlOptions *options, G_GNUC_UNUSED const char 
 	for (guint i = 0; servers != NULL && i < servers->len; i++) {
 		const Address *server = servers->pdata[i];
 		g_auto(CtlProbe) probe = {0};
-		/* a client for each server, so that all answers come from this server */
+		/* use one client per server, so that all answers come from this server */
 		g_autoptr(SnowflakeClient) client = ctl_options_client_new(options, &server, 1);
 		g_autoptr(GError) error = NULL;
 

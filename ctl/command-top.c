@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* "top": repeatedly shows the state and the rates of all servers. It only reads. For each list, it
- * reads ZooKeeper's tree again, without watches. */
+/* "top": repeatedly shows the state and the rates of all servers. It changes nothing. For each
+ * list, it reads the tree in ZooKeeper again, without watches. */
 
 #include <math.h>
 #include <stdatomic.h>
@@ -26,7 +26,8 @@ static gboolean reverse;
 
 static const GOptionEntry entries[] = {
 	{"interval", 'i', 0, G_OPTION_ARG_STRING, &interval_text,
-	 "Time between two lists (default 2000); a server must reply in half of it", "MS"},
+	 "Time between two lists (default 2000); a server must reply within half of this time",
+	 "MS"},
 	{"sort", 's', 0, G_OPTION_ARG_STRING, &sort_name,
 	 "Sort by worker, address, state, ids, calls, round-trip, clock, reservation or "
 	 "connections (default worker)",
@@ -68,13 +69,13 @@ static const struct {
 };
 
 typedef struct {
-	double below; /* INFINITY in the last element */
+	double below; /* limit of the form; INFINITY in the last element */
 	double unit;
 	int decimals;
 	const char *name; /* name of the unit */
 } Form;
 
-/* Formats @number with the first of @forms whose limit is above it. Numbers up to about a billion
+/* Formats @number in the first of @forms whose limit is above it. Numbers up to about a billion
  * need at most five characters. */
 static char *shorten(double number, const Form *forms)
 {
@@ -83,7 +84,7 @@ static char *shorten(double number, const Form *forms)
 	return g_strdup_printf("%.*f%s", forms->decimals, number / forms->unit, forms->name);
 }
 
-/* Formats a time without its sign. */
+/* Formats a time span, ignoring its sign. */
 static char *short_time(double us)
 {
 	static const Form FORMS[] = {{9950, 1e3, 1, "ms"},       {999500, 1e3, 0, "ms"},
@@ -105,7 +106,8 @@ static char *rate_to_text(double rate, gboolean brief)
 	return brief ? shorten(rate, FORMS) : g_strdup_printf(rate < 9.95 ? "%.1f" : "%.0f", rate);
 }
 
-/* Returns the number that a column is sorted by; NAN: unknown, or a text column. */
+/* Returns the number by which a column is sorted; NAN if it is unknown, or if the column contains
+ * text. */
 static double get_value(const CtlWorker *worker, Column column, gint64 now_ms)
 {
 	switch (column) {
@@ -120,7 +122,7 @@ static double get_value(const CtlWorker *worker, Column column, gint64 now_ms)
 	case COLUMN_ROUND_TRIP:
 		return worker->has_answered ? (double)worker->round_trip_us : NAN;
 	case COLUMN_CLOCK:
-		/* sort by the size of the error, ahead or behind */
+		/* sort by the absolute difference */
 		return worker->has_answered ? fabs((double)worker->clock_skew_us) : NAN;
 	case COLUMN_RESERVATION:
 		return worker->said.reserved_until_ms > 0
@@ -239,7 +241,7 @@ static CtlTable *make_table(const GPtrArray *workers, guint order_column, gint64
 
 typedef struct {
 	guint serving;
-	gboolean has_rates; /* at least one server has rates */
+	gboolean has_rates; /* rates of at least one server are known */
 	double ids_per_s;
 	double calls_per_s;
 	gint64 connections;
@@ -254,10 +256,11 @@ static Totals add_up(const GPtrArray *workers)
 
 		totals.serving += g_strcmp0(worker->said.state, "serving") == 0;
 		totals.has_rates |= worker->has_rates;
-		/* the IDs of a relay are counted by its servers */
+		/* count a relay's IDs only at the servers that issued them */
 		totals.ids_per_s += ctl_worker_is_relay(worker) ? 0 : worker->ids_per_s;
 		totals.calls_per_s += worker->calls_per_s;
-		/* add as unsigned numbers, because a server can report any number */
+		/* add unsigned numbers, because a server may report any number, and a signed sum
+		 * could overflow */
 		totals.connections =
 			(gint64)((guint64)totals.connections + (guint64)worker->counts.connections);
 	}
@@ -276,8 +279,8 @@ static char *totals_to_text(const GPtrArray *workers)
 			       totals.serving, workers->len, ids, calls, totals.connections);
 }
 
-/* Sets a rate as an integer, because json-glib writes fractions with 17 digits. A wrong rate can be
- * too large for an integer. */
+/* Sets a rate as an integer, because json-glib writes fractions with 17 digits. An incorrect rate
+ * may be too large for an integer. */
 static void set_rate(JsonObject *object, const char *name, gboolean is_known, double rate)
 {
 	ctl_format_json_number(object, name, is_known, (gint64)round(MIN(rate, 1e15)));
@@ -316,10 +319,10 @@ static JsonObject *list_to_json(const GPtrArray *workers, gint64 now_ms)
 
 /* The lists */
 
-/* The state of all servers at one time. */
+/* State of all servers at one instant. */
 typedef struct {
 	gint64 time_ms;     /* since the Unix epoch */
-	GPtrArray *workers; /* (element-type CtlWorker): NULL: no server answers */
+	GPtrArray *workers; /* (element-type CtlWorker): NULL if no server answers */
 	CtlNotes *notes;
 } List;
 
@@ -331,14 +334,15 @@ typedef struct {
 	guint interval_ms;
 	CtlRegistryTree *tree; /* (nullable): the last tree that was read from ZooKeeper */
 	gint64 tree_as_of_ms;  /* time of the tree, since the Unix epoch */
-	GHashTable *counts;    /* maps a nonce to the CtlCounts of the last list that had them */
-	gint64 due_at_us;      /* monotonic time of the next list */
-	/* (nullable): changed only while printing, because another thread draws it */
+	GHashTable *counts; /* maps a nonce to the CtlCounts of the last list that contained them */
+	gint64 due_at_us;   /* monotonic time at which the next list is due */
+	/* (nullable): changed only between begin and end of printing, because another thread draws
+	 * it */
 	List *last;
 	gboolean redraws; /* standard output is a screen */
 	gboolean draws_notes;
-	atomic_uint order_column; /* like the next field, set by keys in another thread */
-	/* the opposite of the default order, which is descending, or ascending for text */
+	atomic_uint order_column; /* set by keys in another thread, as is the next member */
+	/* reverses the default order, which is descending, or ascending for text */
 	atomic_bool order_reversed;
 } Top;
 
@@ -382,7 +386,7 @@ static GHashTable *counts_new(void)
 }
 
 /* Sets the rates since @last_counts, and returns the current counts by nonce. A restarted server
- * has another nonce, so it has no rates yet. */
+ * has a new nonce, so it has no rates yet. */
 static GHashTable *set_rates(GHashTable *last_counts, const GPtrArray *workers)
 {
 	GHashTable *counts = counts_new();
@@ -400,7 +404,7 @@ static GHashTable *set_rates(GHashTable *last_counts, const GPtrArray *workers)
 			double ids = (double)worker->counts.ids - (double)before->ids;
 			double calls = (double)worker->counts.calls - (double)before->calls;
 
-			/* counters of a real server never decrease */
+			/* the counters of a running server never decrease */
 			worker->has_rates = seconds > 0 && worker->counts.ids >= before->ids &&
 					    worker->counts.calls >= before->calls;
 			worker->ids_per_s = worker->has_rates ? ids / seconds : 0;
@@ -428,7 +432,7 @@ static void list_set_workers(List *self, Top *top, GPtrArray *workers)
 	sort_workers(top, workers);
 }
 
-/* Draws the last list. Any thread; the caller has begun to print. */
+/* Draws the last list. Can be called in any thread, between begin and end of printing. */
 static void draw_last(gpointer data)
 {
 	const Top *self = data;
@@ -470,7 +474,7 @@ static void on_key(char key, gpointer data)
 	atomic_store(&self->order_reversed, FALSE);
 }
 
-/* @list: (transfer full): with workers */
+/* @list: (transfer full): a list that contains workers */
 static void show_list(Top *self, List *list)
 {
 	List *before = self->last;
@@ -508,7 +512,7 @@ static void wait_until_due(Top *self)
 }
 
 /* Returns: (transfer full): the servers in the tree.
- * @lost: why the tree can be out of date; NULL: it is up to date */
+ * @lost: why the tree may be out of date; NULL if it is up to date */
 static List *list_tree(Top *self, const GError *lost)
 {
 	List *list = g_new0(List, 1);
@@ -524,7 +528,7 @@ static List *list_tree(Top *self, const GError *lost)
 			      g_strdup_printf("%s; trying again; the list is %s old", lost->message,
 					      age));
 	}
-	/* then a server's own report is newer than the tree */
+	/* the servers' own reports are then newer than the tree */
 	for (guint i = 0; i < workers->len; i++)
 		((CtlWorker *)workers->pdata[i])->is_indirect = lost != NULL;
 	ctl_worker_ask_all(workers, &self->asking, TRUE);
@@ -536,10 +540,10 @@ static List *list_tree(Top *self, const GError *lost)
 }
 
 /* Connects if @zookeeper is not set, and reads the tree. On failure, returns %FALSE with an error
- * set, and without a session. */
+ * set, and drops the session. */
 static gboolean read_tree(Top *self, CtlZookeeper **zookeeper, GError **error)
 {
-	/* after the first list, ZooKeeper may delay a list no longer than a server may */
+	/* after the first list, ZooKeeper may delay a list only as long as a server may */
 	guint timeout_ms = (self->tree == NULL ? self->options : &self->asking)->timeout_ms;
 	gint64 now_ms = g_get_real_time() / 1000;
 	CtlRegistryTree *tree = NULL;
@@ -575,8 +579,8 @@ static CtlStatus show_by_zookeeper(Top *self)
 	}
 }
 
-/* Shows the servers that the given servers know. Returns only if none of them answers at the start.
- */
+/* Shows the servers that the given servers know. Returns only if no server answers the first
+ * time. */
 static CtlStatus show_by_servers(Top *self)
 {
 	g_autoptr(CtlFleet) fleet = ctl_fleet_new(&self->asking, TRUE);

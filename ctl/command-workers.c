@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* "workers": lists the servers, or with --reservations the worker IDs. It only reads. */
+/* "workers": lists the servers or, with --reservations, the worker IDs. It changes nothing. */
 
 #include <string.h>
 
@@ -25,8 +25,8 @@ static const GOptionEntry entries[] = {
 typedef struct {
 	guint worker_id;
 	WorkerIdState state;
-	/* start of the last tick in which it is not free, since the Unix epoch; 0: it was never
-	 * reserved, or the record is damaged */
+	/* start of the last tick for which it is reserved, since the Unix epoch; 0 if it was never
+	 * reserved, or if the record is damaged */
 	gint64 end_ms;
 	const ReservationRecord *record;
 } Judged;
@@ -250,7 +250,7 @@ static CtlStatus run_workers(const CtlOptions *options, G_GNUC_UNUSED const char
 
 const CtlCommand ctl_workers_command = {
 	.name = "workers",
-	.summary = "Lists the servers of the service.",
+	.summary = "Lists the servers.",
 	.details = "With --zookeeper, reads the servers from ZooKeeper; otherwise, asks each "
 		   "--server for the servers that it knows. Then asks each server for its state "
 		   "and clock. Lists a server that does not reply as unreachable, prints the "

@@ -4,15 +4,15 @@
 #include "ctl/options.h"
 #include "ctl/output.h"
 
-/* The commands of snowflakectl. snowflakectl.c has a table of them. */
+/* The commands of snowflakectl. snowflakectl.c contains the table of commands. */
 
 typedef struct {
 	const char *name;
-	const char *arguments;       /* arguments in --help: "[ID...]"; NULL: none */
-	const char *summary;         /* one line for --help */
-	const char *details;         /* further text for the command's --help; or NULL */
+	const char *arguments;       /* arguments in --help: "[ID...]"; NULL if none */
+	const char *summary;         /* one line, for --help */
+	const char *details;         /* further text for the command's --help; NULL if none */
 	gboolean takes_zookeeper;    /* supports --zookeeper */
-	gboolean takes_no_server;    /* does not support --server */
+	gboolean takes_no_server;    /* the command does not support --server */
 	const GOptionEntry *entries; /* the command's own options, NULL-terminated */
 	CtlStatus (*run)(const CtlOptions *options, const char *const *arguments);
 } CtlCommand;

@@ -3,27 +3,27 @@
 
 #include "ctl/format.h"
 
-#define MAX_WORKERS 4096 /* most workers in the list of one server */
+#define MAX_WORKERS 4096 /* maximum number of workers in the list of one server */
 
 struct _CtlFleet {
 	const CtlOptions *options;
 	gboolean with_counts;
-	gboolean was_answered; /* a server has answered before */
+	gboolean was_answered; /* at least one server has answered before */
 	GPtrArray *servers;    /* (element-type Address) */
 	GPtrArray *members;    /* (element-type Member): one for each server */
 };
 
-/* A server that the user has named, and its last answer. */
+/* A server named by the user, and its last answer. */
 typedef struct {
 	const Address *server;
-	gint datacenter_id;  /* like the next two, from its last answer */
-	gint worker_id;      /* -1: no answer yet */
+	gint datacenter_id;  /* the two members after this one are also from its last answer */
+	gint worker_id;      /* -1 if there was no answer yet */
 	char *nonce;         /* (nullable) */
-	gboolean has_failed; /* it has not answered; otherwise: */
+	gboolean has_failed; /* it has not answered; if it has: */
 	CtlWorker *self;     /* its own report, until it is merged into the list */
-	GPtrArray *others;   /* (element-type CtlWorker): NULL: it has no list */
+	GPtrArray *others;   /* (element-type CtlWorker): NULL if the server reported no list */
 	gint64 list_age_ms;  /* age of its latest report about another server, when received */
-	GError *failure;     /* the reason for no answer, or for no list */
+	GError *failure;     /* reason why there is no answer or no list */
 } Member;
 
 static void member_forget(Member *self)
@@ -69,14 +69,14 @@ void ctl_fleet_free(CtlFleet *self)
 	g_free(self);
 }
 
-/* The servers that the user has named */
+/* The servers named by the user */
 
 static void ask_member(gpointer item, gpointer data)
 {
 	const CtlFleet *fleet = data;
 	Member *self = item;
-	/* do not keep the client: a connection takes a descriptor, and there can be many more
-	 * servers */
+	/* do not keep the client: a connection needs a descriptor, and there may be many more
+	 * servers than descriptors */
 	g_autoptr(SnowflakeClient) client =
 		ctl_options_client_new(fleet->options, &self->server, 1);
 	g_auto(CtlProbe) probe = {0};
@@ -102,8 +102,8 @@ static void ask_member(gpointer item, gpointer data)
 	self->nonce = g_strdup(self->self->said.nonce);
 	if (answers == NULL)
 		return;
-	/* its own row is always recent, so the age of a list without other servers is unknown, and
-	 * counts as recent */
+	/* its own row is always recent, so the age of a list without other servers is unknown;
+	 * treat it as recent */
 	self->others = ctl_worker_list_new();
 	self->list_age_ms = G_MAXINT64;
 	for (guint i = 0; i < answers->len; i++) {
@@ -139,7 +139,7 @@ static gboolean is_reported_by_other(const CtlFleet *self, const Member *lacking
 
 static void note_all(const CtlFleet *self, CtlNotes *notes)
 {
-	/* servers with an old list, and without a newer one */
+	/* servers with an old list, if no other server has a newer one */
 	g_autoptr(GString) names = g_string_new(NULL);
 	g_autofree char *age = NULL;
 	gint64 age_ms = G_MAXINT64;
@@ -169,14 +169,15 @@ static void note_all(const CtlFleet *self, CtlNotes *notes)
 				      age, names->str));
 }
 
-/* One list of all servers */
+/* One merged list of all servers */
 
 typedef struct {
 	GPtrArray *workers;
-	GHashTable *places; /* maps a nonce to an index in @workers plus 1 */
+	GHashTable *places; /* maps a nonce to 1 + an index in @workers */
 } Merge;
 
-/* Takes *@worker, or exchanges it with the older report that it replaces. */
+/* Adds *@worker to the list, and sets it to NULL; or exchanges it with an older report in the list.
+ * Does nothing if the report in the list is not older. */
 static void merge_worker(const Merge *self, CtlWorker **worker)
 {
 	const char *nonce = (*worker)->said.nonce;
@@ -196,8 +197,8 @@ static void merge_worker(const Merge *self, CtlWorker **worker)
 	}
 }
 
-/* Returns: (transfer full): all workers. Servers' reports about themselves come first, so they have
- *   priority. */
+/* Returns: (transfer full): all workers. Servers' reports about themselves are added first, so they
+ * have priority. */
 static GPtrArray *merge_all(const CtlFleet *self)
 {
 	g_autoptr(GHashTable) places = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, NULL);
@@ -218,7 +219,8 @@ static GPtrArray *merge_all(const CtlFleet *self)
 	return all.workers;
 }
 
-/* Returns whether @workers contains the member, at the given address or at a different one. */
+/* Returns whether @workers contains the member, at the address given by the user or at a different
+ * one. */
 static gboolean has_member(const GPtrArray *workers, const Member *member)
 {
 	for (guint i = 0; i < workers->len; i++) {
@@ -254,7 +256,7 @@ GPtrArray *ctl_fleet_ask(CtlFleet *self, CtlNotes *notes)
 	}
 	if (workers->len == 0)
 		return NULL;
-	/* do not ask again at the address of a server that has not answered */
+	/* do not query the address of a server that has not answered a second time */
 	for (guint i = 0; i < self->members->len; i++) {
 		const Member *member = self->members->pdata[i];
 

@@ -7,10 +7,10 @@
 #include "common/strict-json.h"
 #include "core/text.h"
 
-#define MAX_ADDRESS_BYTES 259 /* a name of 253 bytes, a colon and a port */
+#define MAX_ADDRESS_BYTES 259 /* a host name of 253 bytes, a colon and a port */
 #define MAX_PATH_BYTES    512
-#define MAX_AGENT_BYTES   256 /* the longest agent that a server accepts */
-#define MAX_ESCAPE_BYTES  64  /* the longest text that text_escape() does not cut */
+#define MAX_AGENT_BYTES   256 /* maximum length of an agent that servers accept */
+#define MAX_ESCAPE_BYTES  64  /* maximum length of a text that text_escape() does not truncate */
 
 static gboolean is_time(gint64 time_ms)
 {
@@ -129,7 +129,7 @@ char *ctl_format_json(JsonObject *object)
 	g_autofree char *json = strict_json_print(object);
 	GString *escaped = g_string_sized_new(strlen(json));
 
-	/* outside strings, JSON is ASCII */
+	/* JSON contains only ASCII outside strings */
 	for (const char *next = json; *next != '\0'; next = g_utf8_next_char(next)) {
 		gunichar character = g_utf8_get_char(next);
 
@@ -137,7 +137,7 @@ char *ctl_format_json(JsonObject *object)
 			g_string_append_c(escaped, (char)character);
 			continue;
 		}
-		/* an escape has 16 bits, so larger characters need two */
+		/* an escape represents 16 bits, so larger characters need two */
 		if (character >= 0x10000) {
 			character -= 0x10000;
 			g_string_append_printf(escaped, "\\u%04x",
@@ -156,7 +156,7 @@ char *ctl_format_json(JsonObject *object)
 
 gboolean ctl_format_parse_time(const char *text, gint64 *out_time_ms)
 {
-	/* GLib also accepts other forms of ISO 8601, a second 60, and offsets of a day */
+	/* GLib also accepts other forms of ISO 8601, second 60, and offsets of a day */
 	g_autoptr(GRegex) regex =
 		g_regex_new("^" DATE_PATTERN "[Tt ]" TIME_PATTERN FRACTION_PATTERN ZONE_PATTERN "$",
 			    G_REGEX_DOLLAR_ENDONLY, 0, NULL);
@@ -189,7 +189,7 @@ GDateTime *ctl_format_local_time(gint64 time_ms)
 	g_autoptr(GTimeZone) zone = NULL;
 	struct tm local;
 
-	/* a 32-bit time_t can be too small */
+	/* a 32-bit time_t may be too small */
 	if (seconds != unix_s ||
 	    localtime_r(&seconds, &local) == NULL) /* lint: allow seconds: checked above */
 		return g_date_time_to_local(utc);

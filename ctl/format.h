@@ -5,29 +5,30 @@
 
 #define CTL_FORMAT_MAX_TIME_MS G_GINT64_CONSTANT(253402300799999) /* the end of the year 9999 */
 
-/* Formats values that can be missing, for tables ("-") and for JSON (null), and parses times that
- * operators write. */
+/* Formats values that may be missing, for tables ("-") and for JSON (null), and parses times that
+ * operators type. */
 
-/* Returns: (transfer full): RFC 3339; "-" if @time_ms is 0, or if RFC 3339 cannot express it. */
+/* Returns: (transfer full): the time in RFC 3339 form; "-" if @time_ms is 0, or if RFC 3339 cannot
+ * express it. */
 char *ctl_format_time(gint64 time_ms);
 void ctl_format_json_time(JsonObject *object, const char *name, gint64 time_ms);
 
-/* Returns: (transfer full): the end of a reservation, with "(ended)" if it is past; "-" as above.
- */
+/* Returns: (transfer full): the end of a reservation, with "(ended)" if it is in the past; "-" as
+ * above. */
 char *ctl_format_until(gint64 until_ms, gint64 now_ms);
-/* Returns: (transfer full): a short form: "for 8 s", "ended 3 min ago". */
+/* Returns: (transfer full): the end in a short form: "for 8 s", "ended 3 min ago". */
 char *ctl_format_until_short(gint64 until_ms, gint64 now_ms);
-/* Returns: (transfer full): a duration in whole days, hours or minutes, if there are two or more;
- * otherwise in seconds. */
+/* Returns: (transfer full): a duration in the largest of days, hours and minutes of which it has
+ * two or more; otherwise in seconds. */
 char *ctl_format_span(gint64 span_ms);
 
 /* Returns: (transfer full): @text (nullable), made safe to print, and truncated to 64 bytes. */
 char *ctl_format_text(const char *text);
-/* Like ctl_format_text(), for HOST:PORT: cuts at the length of the longest address. */
+/* Like ctl_format_text(), for HOST:PORT: truncates to the maximum length of an address. */
 char *ctl_format_address(const char *address);
-/* Like ctl_format_text(), for a path in ZooKeeper or a file: cuts at 512 bytes. */
+/* Like ctl_format_text(), for a path in ZooKeeper or of a file: truncates to 512 bytes. */
 char *ctl_format_path(const char *path);
-/* Like ctl_format_text(), for a useragent, which can contain NULs: cuts at 256 bytes. */
+/* Like ctl_format_text(), for a useragent, which can contain NULs: truncates to 256 bytes. */
 char *ctl_format_agent(const char *agent, gsize length);
 /* Sets a member. @text: (nullable): any bytes; invalid UTF-8 becomes U+FFFD. */
 void ctl_format_json_text(JsonObject *object, const char *name, const char *text);
@@ -37,13 +38,13 @@ void ctl_format_json_id(JsonObject *object, const char *name, gint64 id);
 /* Sets a member to @value, or to null if it is not known. */
 void ctl_format_json_number(JsonObject *object, const char *name, gboolean is_known, gint64 value);
 
-/* Returns: (transfer full): one line of ASCII, with escapes for other characters.
- * @object: (transfer full): its texts are UTF-8 */
+/* Returns: (transfer full): one line of ASCII, with escapes for other characters. @object:
+ * (transfer full): contains UTF-8 */
 char *ctl_format_json(JsonObject *object);
 
-/* Sets *out_time_ms to the time that @text states in RFC 3339, in milliseconds since the Unix
- * epoch. Ignores digits after the milliseconds. Refuses a leap second (60), because no ID has such
- * a time. Returns: %FALSE if @text is not such a time */
+/* Parses @text, a time in RFC 3339 form, and sets *out_time_ms to the time in milliseconds since
+ * the Unix epoch. Ignores digits after the milliseconds. Rejects a leap second (60), because no ID
+ * has such a time. Returns: %FALSE if @text is not such a time */
 gboolean ctl_format_parse_time(const char *text, gint64 *out_time_ms);
 
 /* Returns: (transfer full): local time. @time_ms: 0 to CTL_FORMAT_MAX_TIME_MS, or the time of an ID

@@ -4,7 +4,7 @@
 #include "ctl/format.h"
 #include "ctl/output.h"
 
-#define MAX_STRANGE     32 /* maximum number of znodes named */
+#define MAX_STRANGE     32 /* maximum number of znodes that are named */
 #define MAX_UNREACHABLE 32 /* maximum number of servers named */
 
 typedef struct {
@@ -119,10 +119,9 @@ gboolean ctl_notes_add_tree(CtlNotes *self, const CtlRegistryTree *tree)
 		}
 		if (datacenter->floor.damage != NULL)
 			ctl_notes_add(self, NULL,
-				      g_strdup_printf(
-					      "%s %s, so no worker ID can be claimed: see registry "
-					      "quarantine",
-					      floor, datacenter->floor.damage));
+				      g_strdup_printf("%s %s, so no worker ID can be claimed; see "
+						      "snowflakectl registry quarantine",
+						      floor, datacenter->floor.damage));
 		for (guint j = 0; j < datacenter->reservations->len; j++) {
 			const ListedReservation *reservation = datacenter->reservations->pdata[j];
 

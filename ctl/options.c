@@ -89,7 +89,7 @@ SnowflakeClient *ctl_options_client_new(const CtlOptions *self, const Address *c
 	client = snowflake_client_new(texts, NULL);
 	snowflake_client_set_timeout_ms(client, self->timeout_ms);
 	snowflake_client_set_retry(client, FALSE);
-	/* this rereads the files; if they are no longer valid, no server is trusted */
+	/* this rereads the files; if they have become invalid, no server is trusted */
 	if (has_tls(self) && !snowflake_client_set_tls(client, &tls, &error))
 		ctl_output_complain("%s", error->message);
 	return client;
@@ -184,9 +184,10 @@ gboolean ctl_options_time(const char *option, const char *text, gint64 *out_time
 
 	g_autofree char *shown = text_escape(text, strlen(text));
 
-	ctl_output_complain("%s: \"%s\" is not a time in milliseconds since 1970, %" G_GINT64_FORMAT
-			    " at most, or an RFC 3339 time such as 2026-01-31T12:00:00.000Z",
-			    option, shown, CTL_FORMAT_MAX_TIME_MS);
+	ctl_output_complain(
+		"%s: \"%s\" is not a time; give milliseconds since 1970 (at most %" G_GINT64_FORMAT
+		"), or an RFC 3339 time such as 2026-01-31T12:00:00.000Z",
+		option, shown, CTL_FORMAT_MAX_TIME_MS);
 	return FALSE;
 }
 

@@ -41,8 +41,8 @@ typedef struct {
 typedef struct {
 	const char *config;         /* a config file; NULL: see ctl_settings_load() */
 	char **servers;             /* NULL: the default server */
-	const char *zookeeper;      /* NULL: see ctl_options_zookeeper() */
-	const char *zookeeper_auth; /* a file; NULL: none */
+	const char *zookeeper;      /* if NULL, see ctl_options_zookeeper() */
+	const char *zookeeper_auth; /* path of a file; NULL if none */
 	TlsNames tls;
 	const char *timeout; /* see ctl_options_set_timeout() */
 	gboolean json;
@@ -54,12 +54,12 @@ typedef struct {
  * server. %NULL, with the message printed, if an address does not parse: CTL_USAGE. */
 GPtrArray *ctl_options_addresses(const CtlOptions *self);
 
-/* Returns: (transfer full): the TLS settings for servers; %NULL, with the message printed, if a
- * file cannot be used: CTL_USAGE. */
+/* Returns: (transfer full): the TLS settings for servers; %NULL, after printing a message, if a
+ * file cannot be used; the exit status is then CTL_USAGE. */
 TlsClient *ctl_options_tls_new(const CtlOptions *self);
 
-/* Checks the --tls- options. Returns %FALSE, with the message printed, if they are unusable:
- * CTL_USAGE. */
+/* Checks the --tls- options. Returns %FALSE, after printing a message, if they are unusable; the
+ * exit status is then CTL_USAGE. */
 gboolean ctl_options_check_tls(const CtlOptions *self);
 
 /* Returns: (transfer full): a client for @count servers. */
@@ -78,15 +78,14 @@ gboolean ctl_options_zookeeper(const CtlOptions *self, ZookeeperHosts **out_host
 gboolean ctl_options_set_timeout(CtlOptions *self);
 
 /* Sets *out_number to the decimal number @text, the value of an option. If @text is NULL, does not
- * change it. Returns %FALSE, with the message printed, if @text is not a number from @min to @max:
- * CTL_USAGE.
- * @option: the option as in --help: "-n N" */
+ * change it. Returns %FALSE, after printing a message, if @text is not a number from @min to @max;
+ * the exit status is then CTL_USAGE. @option: the option as in --help: "-n N" */
 gboolean ctl_options_number(const char *option, const char *text, guint64 min, guint64 max,
 			    guint64 *out_number);
 
-/* Like ctl_options_number(), for a time in milliseconds since the Unix epoch. @text: this number,
- * or RFC 3339 as in ctl_format_parse_time() */
+/* Like ctl_options_number(), for a time. @text: milliseconds since the Unix epoch, or a time in RFC
+ * 3339 form, see ctl_format_parse_time() */
 gboolean ctl_options_time(const char *option, const char *text, gint64 *out_time_ms);
 
-/* Like ctl_options_number(), for the layout of --layout. */
+/* Like ctl_options_number(), for the value of --layout. */
 gboolean ctl_options_layout(const char *text, Layout *out_layout);

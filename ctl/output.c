@@ -25,14 +25,15 @@ static CtlStatus status_without_reader = CTL_OK;
 
 /* The first error message. */
 static struct {
-	char *message;    /* NULL: none */
-	const char *kind; /* NULL: derived from the exit status */
+	char *message;    /* NULL if none */
+	const char *kind; /* NULL if derived from the exit status */
 	gint64 retry_after_ms;
 } failure;
 
 /* Interruption */
 
-/* States of interrupt_state. A positive value is the number of a signal that waits for FREE. */
+/* States of interrupt_state. A positive value is the number of a signal that is pending until
+ * FREE. */
 enum { FREE = 0, HELD = -1, ENDING = -2 };
 
 static atomic_int interrupt_state = FREE;
@@ -77,7 +78,7 @@ static void on_signal(int number)
 			return;
 		}
 	}
-	/* a second signal: the first one still waits */
+	/* this is the second signal, and the first one is still pending */
 	ctl_output_end_by_signal(number, FALSE);
 }
 
@@ -90,7 +91,7 @@ void ctl_output_set_last_words(int descriptor, char *text)
 
 /* Progress */
 
-static gint64 progress_shown_at_us; /* 0: nothing is shown */
+static gint64 progress_shown_at_us; /* 0 if nothing is shown */
 
 gboolean ctl_output_is_progress_due(void)
 {
@@ -119,7 +120,7 @@ void ctl_output_clear_progress(void)
 
 /* Output */
 
-/* Returns: (transfer full): a line. @kind: (nullable): %NULL: no kind */
+/* Returns: (transfer full): a line. @kind: (nullable): %NULL for no kind */
 static char *failure_to_json(const char *message, const char *kind, gint64 retry_after_ms)
 {
 	JsonObject *object = json_object_new();
@@ -137,7 +138,7 @@ static char *failure_to_json(const char *message, const char *kind, gint64 retry
 void ctl_output_begin(gboolean json)
 {
 	static const int NUMBERS[] = {SIGINT, SIGTERM};
-	/* a second signal has its default action, even during the handler */
+	/* a second signal has its default action, even while the handler runs */
 	struct sigaction action = {
 		.sa_handler = on_signal,
 		.sa_flags = SA_RESTART | SA_RESETHAND | SA_NODEFER,
@@ -383,13 +384,13 @@ void ctl_output_end_array(gboolean json, gboolean complete)
 
 /* Tables */
 
-#define BETWEEN         2 /* blanks */
+#define BETWEEN         2 /* in spaces */
 #define CUT             "..."
 #define MIN_CUT_COLUMNS 21 /* length of 255.255.255.255:65535 */
 
 struct _CtlTable {
 	guint columns;
-	guint between; /* blanks */
+	guint between; /* in spaces */
 	gboolean *to_the_right;
 	guint *widths;
 	GPtrArray *cells; /* (element-type utf8): the cells, line by line */

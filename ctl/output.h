@@ -5,65 +5,65 @@
 
 #include "ctl/screen.h"
 
-/* The exit status of snowflakectl. */
+/* The exit statuses of snowflakectl. */
 typedef enum {
 	CTL_OK = 0,
 	CTL_FAILED = 1,        /* refused, unreachable, or invalid input */
-	CTL_USAGE = 2,         /* wrong options or arguments */
+	CTL_USAGE = 2,         /* invalid options or arguments */
 	CTL_INTERRUPTED = 130, /* interrupted by Ctrl-C */
 } CtlStatus;
 
 /*
- * Output of snowflakectl. If standard output cannot be written, the program exits with an error, or
- * without a message if the reader of a pipe has ended.
+ * Output of snowflakectl. If standard output cannot be written, the program exits with an error
+ * message; if the reader of a pipe has ended, it exits without a message.
  *
  * With --json, standard output is always JSON. A command that fails, or is interrupted, before it
  * has printed anything, prints an object:
  *
  *   {"error":"127.0.0.1:7609: cannot connect: Connection refused","kind":"unreachable"}
  *
- * A command that has started an array closes it.
+ * A command that has started an array ends it.
  */
 
-/* Call these first and last. @json: --json is given */
+/* Call these two functions first and last. @json: --json is given */
 void ctl_output_begin(gboolean json);
 void ctl_output_end(CtlStatus status);
 
 /* From now on, the exit status is CTL_FAILED instead of CTL_OK if the reader of a pipe ends early.
- * For commands whose exit status is a verdict. */
+ * For commands that report a result by their exit status. */
 void ctl_output_needs_reader(void);
 
-/* Prints text. Signals wait from a print to the next flush, so flush before anything that can
+/* Prints text. Signals are held from a print to the next flush, so flush before anything that can
  * block. */
 void ctl_output_print(const char *format, ...) G_GNUC_PRINTF(1, 2);
 void ctl_output_flush(void);
 /* Returns whether anything was printed. Any thread can call it. */
 gboolean ctl_output_has_printed(void);
 
-/* Progress of a long command: a line on standard error that overwrites itself. It is due a few
- * times a second if standard error is a terminal, otherwise never. An error message clears it. */
+/* Progress of a long command: a line on standard error that is overwritten a few times a second. It
+ * is shown only if standard error is a terminal. An error message clears it. */
 gboolean ctl_output_is_progress_due(void);
 void ctl_output_show_progress(const char *format, ...) G_GNUC_PRINTF(1, 2);
 void ctl_output_clear_progress(void);
 
-/* Prints a line on standard error, with the program's name. The first one is the "error" above,
- * with the "kind" "usage" or "failed". */
+/* Prints a line on standard error, with the program's name. With --json, the first one is the
+ * "error" in the object above, with the "kind" "usage" or "failed". */
 void ctl_output_complain(const char *format, ...) G_GNUC_PRINTF(1, 2);
 
 /* Like ctl_output_complain(), for wrong options or arguments. Returns CTL_USAGE. */
 CtlStatus ctl_output_misuse(const char *format, ...) G_GNUC_PRINTF(1, 2);
 
-/* Reads the answer to a question on standard error. Returns whether it is yes; if not, prints a
- * message. */
+/* Reads the user's answer to a question that was printed on standard error. Returns whether it is
+ * yes; if not, prints a message. */
 gboolean ctl_output_confirm(void);
 
 /* Like ctl_output_complain(), with the kind of @error.
- * @retry_after_ms: when to try again; 0: unknown */
+ * @retry_after_ms: when to try again; 0 if unknown */
 void ctl_output_complain_of(const GError *error, gint64 retry_after_ms);
 /* Prints an error that ends the command. Returns CTL_FAILED. */
 CtlStatus ctl_output_fail(const GError *error);
-/* Like ctl_output_fail(), for a command that can ask servers instead of ZooKeeper. The message says
- * so if ZooKeeper does not answer. */
+/* Like ctl_output_fail(), for a command that can ask servers instead of ZooKeeper. If ZooKeeper
+ * does not answer, the message suggests this. */
 CtlStatus ctl_output_fail_zookeeper(const GError *error);
 
 /* Returns: (transfer full): the line that ctl_output_complain() prints, without its newline. */
@@ -85,8 +85,8 @@ void ctl_output_end_array(gboolean json, gboolean complete);
 
 /*
  * SIGINT and SIGTERM end the program with the signal's status, but not between a print and a flush.
- * Before it ends, the program writes the closing text, which completes the output. A second signal
- * ends the program immediately, because the reader may have stopped. An ignored signal stays
+ * The program first writes the closing text, which completes the output. A second signal ends the
+ * program immediately, because the reader may have stopped reading. An ignored signal stays
  * ignored.
  */
 
@@ -94,37 +94,37 @@ void ctl_output_end_array(gboolean json, gboolean complete);
 G_NORETURN void ctl_output_end_by_signal(int number, gboolean is_whole);
 
 /* Sets the closing text. @text: (transfer full) (nullable): for @descriptor. Call it only between a
- * print and the next flush, while signals wait. */
+ * print and the next flush, while signals are held. */
 void ctl_output_set_last_words(int descriptor, char *text);
 
-/* A table of text. A column is as wide as its widest cell. Two blanks separate columns. */
+/* A table of text. A column is as wide as its widest cell. Columns are separated by two spaces. */
 typedef struct _CtlTable CtlTable;
 
-/* @heads: the first line, NULL-terminated. A column whose head begins with ">" is aligned right;
+/* @heads: the first line, NULL-terminated. A column whose head begins with ">" is right-aligned;
  * the ">" is not printed. */
 CtlTable *ctl_table_new(const char *const *heads);
-/* Makes a table whose columns are separated by one blank. */
+/* Makes a table whose columns are separated by one space. */
 CtlTable *ctl_table_new_close(const char *const *heads);
 void ctl_table_free(CtlTable *self);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(CtlTable, ctl_table_free)
 
-/* Adds the next cell, and begins a new line if necessary.
- * @text: (transfer full): printable ASCII; text_escape() makes it so */
+/* Adds the next cell, and begins a new line if necessary. @text: (transfer full): printable ASCII,
+ * for example from text_escape() */
 void ctl_table_add(CtlTable *self, char *text);
 void ctl_table_add_painted(CtlTable *self, char *text, CtlColour colour);
 
-/* Sets the colour of a head. @column: from 0 */
+/* Sets the colour of a head. @column: counted from 0 */
 void ctl_table_paint_head(CtlTable *self, guint column, CtlColour colour);
 
 /* Prints the table on standard output. */
 void ctl_table_print(const CtlTable *self);
-/* (transfer full): prints @full; on a terminal that is too narrow for it, @brief. */
+/* Prints @full, or @brief on a terminal that is too narrow for @full. Both are (transfer full). */
 void ctl_table_print_fitting(CtlTable *full, CtlTable *brief);
 
 /* Returns: (transfer full) (element-type utf8): the lines. If a line would be longer than @columns,
- * the widest column is cut, but not below 21 characters, which an IPv4 address with a port needs.
- * So a line can still be longer. */
+ * the widest column is truncated, but not below 21 characters, the length of an IPv4 address with a
+ * port. So a line may still be longer. */
 GPtrArray *ctl_table_lines(const CtlTable *self, guint columns);
 
-/* Returns whether the lines are no longer than @columns. */
+/* Returns whether no line is longer than @columns. */
 gboolean ctl_table_fits(const CtlTable *self, guint columns);

@@ -25,7 +25,7 @@ static gboolean measure_clock(SnowflakeClient *client, CtlProbe *probe, GError *
 		return FALSE;
 	if (server_ms < 0 || server_ms > CTL_FORMAT_MAX_TIME_MS) {
 		g_set_error(error, SNOWFLAKE_CLIENT_ERROR, SNOWFLAKE_CLIENT_ERROR_PROTOCOL,
-			    "%s: not a reply of a Snowflake server: a time of %" G_GINT64_FORMAT
+			    "%s: not a reply from a Snowflake server: a time of %" G_GINT64_FORMAT
 			    " ms",
 			    snowflake_client_get_server(client), server_ms);
 		return FALSE;
@@ -51,7 +51,7 @@ static gboolean call_server(SnowflakeClient *client, gboolean with_counters, Ctl
 		return FALSE;
 	} else if (!snowflake_client_get_datacenter_id(client, &probe.datacenter_id, error) ||
 		   !snowflake_client_get_worker_id(client, &probe.worker_id, error)) {
-		/* the original server has no get_worker */
+		/* the original server does not support get_worker */
 		return FALSE;
 	}
 	g_clear_error(&failure);
@@ -105,11 +105,11 @@ gboolean ctl_probe_known(const CtlOptions *options, SnowflakeClient *client, gbo
 
 #define MAX_THREADS 256
 
-/* The number of descriptors that a thread needs, for a main context and for sockets to several
- * addresses of a name at the same time. GLib aborts if it gets no descriptor for a main context, so
- * a thread is started only if enough descriptors are available. */
+/* The number of descriptors that a thread needs: for a main context, and for simultaneous
+ * connection attempts to several addresses of a name. GLib aborts if there is no descriptor for a
+ * main context, so a thread is started only if enough descriptors are available. */
 #define FDS_OF_THREAD 8
-/* descriptors for the process itself, and for DNS lookups */
+/* descriptors that the process needs for itself, and for DNS lookups */
 #define FDS_OF_ALL    16
 
 typedef struct {
@@ -123,19 +123,20 @@ void ctl_probe_raise_limit(void)
 {
 	struct rlimit limit;
 
-	/* if this fails, fewer servers are asked at a time */
+	/* if this fails, fewer servers are queried at a time */
 	if (getrlimit(RLIMIT_NOFILE, &limit) == 0) {
 		limit.rlim_cur = limit.rlim_max;
 		setrlimit(RLIMIT_NOFILE, &limit);
 	}
 }
 
-/* Half of the descriptors can stay open; the other half is for connection attempts. */
+/* Half of the descriptors can be used for connections that stay open; the other half is for
+ * connection attempts. */
 guint ctl_probe_room(void)
 {
 	struct rlimit limit = {0};
 
-	getrlimit(RLIMIT_NOFILE, &limit); /* fails only for invalid arguments */
+	getrlimit(RLIMIT_NOFILE, &limit); /* can fail only if its arguments are invalid */
 	return (guint)MIN(limit.rlim_cur / 2, G_MAXUINT);
 }
 
@@ -158,7 +159,7 @@ void ctl_probe_in_parallel(const GPtrArray *items, void (*work)(gpointer item, g
 	Parallel self = {.items = items, .work = work, .data = data};
 	pthread_t threads[MAX_THREADS];
 	guint room = ctl_probe_room();
-	/* in addition to the calling thread */
+	/* threads in addition to the calling thread */
 	guint max_threads = room < FDS_OF_ALL + FDS_OF_THREAD
 				    ? 0
 				    : MIN((room - FDS_OF_ALL) / FDS_OF_THREAD - 1, MAX_THREADS);

@@ -67,7 +67,7 @@ static const char *skip_colours(const char *text)
 
 /* The screen */
 
-#define MIN_TABLE_LINES 2 /* the heading, and the number of lines left out */
+#define MIN_TABLE_LINES 2 /* the heading, and the number of omitted lines */
 
 static guint width_of_character(gunichar character)
 {
@@ -76,7 +76,7 @@ static guint width_of_character(gunichar character)
 	return g_unichar_iswide(character) ? 2 : 1;
 }
 
-/* Returns the end of the part of @text that fits, at least one character. */
+/* Returns the end of the part of @text that fits; the part has at least one character. */
 static const char *find_end(const char *text, guint columns)
 {
 	const char *first = skip_colours(text);
@@ -110,7 +110,8 @@ static char *cut_text(const char *text, guint columns)
 	return g_strdup_printf("%.*s%s>", (int)length, text, has_colour ? COLOUR_END : "");
 }
 
-/* Adds @most lines of @from. @n_heads: number of its lines that do not count as left out */
+/* Adds at most @most lines of @from. @n_heads: number of its lines that are not counted as
+ * omitted */
 static void add_lines(GPtrArray *lines, const GPtrArray *from, guint n_heads, guint most,
 		      guint columns)
 {
@@ -167,11 +168,11 @@ void ctl_screen_size(guint *out_columns, guint *out_lines)
 	guint64 columns = G_MAXUINT;
 
 	if (is_terminal)
-		ioctl(STDOUT_FILENO, TIOCGWINSZ, &size); /* the size stays 0 if this fails */
+		ioctl(STDOUT_FILENO, TIOCGWINSZ, &size); /* the size remains 0 if this fails */
 	if (size.ws_col > 0)
 		columns = size.ws_col;
 	else if (is_terminal && text != NULL)
-		/* does not change @columns if it is not a number */
+		/* does not change @columns if the variable is not a number */
 		(void)!text_parse_number(text, 10, 1, G_MAXUSHORT, &columns);
 	*out_columns = (guint)columns;
 	*out_lines = size.ws_row > 0 ? size.ws_row : G_MAXUINT;

@@ -6,14 +6,15 @@
 /*
  * Colours are used if standard output is a terminal with colours (TERM is set, and not to dumb) and
  * NO_COLOR is not set (see no-color.org). Colours never carry information that is not in the text.
- * They exist on every terminal, and are readable on white and on black.
+ * Every terminal supports the chosen colours, and they are readable on white and on black.
  */
 typedef enum {
 	CTL_COLOUR_NONE,
 	CTL_COLOUR_GOOD,
 	CTL_COLOUR_PASSING, /* a temporary state */
 	CTL_COLOUR_BAD,
-	CTL_COLOUR_HEAD, /* bold: the head of a group, or of the column that a table is sorted by */
+	/* bold: the head of a group, or of the column by which a table is sorted */
+	CTL_COLOUR_HEAD,
 } CtlColour;
 
 /* Returns the colour for a state of a server or a worker ID (nullable). */
@@ -28,26 +29,26 @@ char *ctl_colour_paint(const char *text, CtlColour colour);
  * colour take none.
  */
 
-/* The contents, from the top down (element-type utf8). ">" in the last column marks a line that is
- * cut. */
+/* The contents, from the top down (element-type utf8). ">" in the last column marks a truncated
+ * line. */
 typedef struct {
 	const char *top;
 	const GPtrArray
-		/* its first line is a heading; it is cut to the screen's width and height */
+		/* its first line is a heading; truncated to the screen's width and height */
 		*table;
-	/* wrapped; if the table needs the space, takes at most half of the screen, and other lines
-	 * are left out */
+	/* wrapped; takes at most half of the screen if the table needs the space; further lines are
+	 * omitted */
 	const GPtrArray *below;
 } CtlScreenText;
 
-/* Returns: (transfer full): the text in @lines lines, including the cursor's line. A line tells how
- * many lines are left out. */
+/* Returns: (transfer full): text that fills @lines lines, including the cursor's line. If lines
+ * were omitted, one line contains their number. */
 char *ctl_screen_draw(const CtlScreenText *self, guint columns, guint lines);
 
 /* Returns whether standard output is a terminal that can be redrawn: TERM is not dumb. */
 gboolean ctl_screen_is_there(void);
 
-/* Gets the size of the terminal on standard output. G_MAXUINT: unknown, or not a terminal, so that
- * output for programs does not depend on a width. */
+/* Gets the size of the terminal on standard output. The size is G_MAXUINT if it is unknown or if
+ * there is no terminal, so that output for programs does not depend on a width. */
 void ctl_screen_size(guint *out_columns, guint *out_lines);
 guint ctl_screen_columns(void);

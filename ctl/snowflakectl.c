@@ -16,11 +16,11 @@
 #include "ctl/settings.h"
 #include "options/help-text.h"
 
-/* run by the parser of options, see run_help() */
+/* called by the parser of options, see run_help() */
 static const CtlCommand help_command = {
 	.name = "help",
 	.arguments = "[COMMAND]",
-	.summary = "Shows the options, or those of a command.",
+	.summary = "Shows the options, or the help for a command.",
 };
 
 static const CtlCommand *const COMMANDS[] = {
@@ -52,7 +52,7 @@ static GOptionEntry common_entries[] = {
 	{"tls-ca", 0, 0, G_OPTION_ARG_FILENAME, &given.options.tls.ca,
 	 "CA certificates for verifying servers (default: the system trust store)", "FILE"},
 	{"tls-certificate", 0, 0, G_OPTION_ARG_FILENAME, &given.options.tls.certificate,
-	 "Certificate for servers that require one", "FILE"},
+	 "Client certificate, for servers that require one", "FILE"},
 	{"tls-key", 0, 0, G_OPTION_ARG_FILENAME, &given.options.tls.key, "Key of this certificate",
 	 "FILE"},
 	{"tls-any-name", 0, 0, G_OPTION_ARG_NONE, &given.options.tls.any_name,
@@ -135,7 +135,8 @@ static void complain_of_command(const char *name)
 		ctl_output_complain("unknown command \"%s\"; see snowflakectl --help", shown);
 }
 
-/* Reports the first option that the parser has left in @argv. Returns %FALSE if there is one. */
+/* Reports the first option that the parser did not accept and left in @argv. Returns %FALSE if
+ * there is one. */
 static gboolean check_unknown_options(char **argv, const CtlCommand *command)
 {
 	while (*argv != NULL &&
@@ -208,7 +209,7 @@ static void print_help(const CtlCommand *command)
 	g_autofree char *help = g_option_context_get_help(context, TRUE, NULL);
 	g_auto(GStrv) lines = g_strsplit(help, "\n", -1);
 
-	/* the text ends with a newline; GLib does not wrap it */
+	/* the text ends with a newline, and GLib must not wrap it */
 	for (gsize i = 0; lines[i + 1] != NULL; i++) {
 		const char *line = lines[i];
 		const char *end = g_str_has_prefix(line, "  -") ? strstr(line + 3, "  ") : NULL;
@@ -222,10 +223,9 @@ static void print_help(const CtlCommand *command)
 	ctl_output_print("%s", wrapped->str);
 }
 
-/* "help COMMAND", or COMMAND --help.
- * @command: (nullable): the command to explain; %NULL: the program
- * @arguments: (nullable): further arguments after "help COMMAND", which can be an argument of the
- * command: "init|quarantine" */
+/* Runs "help COMMAND" or COMMAND --help. @command: (nullable): the command to explain; %NULL for
+ * the program. @arguments: (nullable): further arguments after "help COMMAND", such as "init" or
+ * "quarantine" */
 static CtlStatus run_help(const CtlCommand *command, char *const *arguments)
 {
 	const char *usage = command != NULL && command->arguments != NULL ? command->arguments : "";
@@ -247,8 +247,8 @@ static CtlStatus run_help(const CtlCommand *command, char *const *arguments)
 
 /* Run */
 
-/* Sets what @argv has of the options of @command, or of all commands. %FALSE, with the message
- * printed, because this is incorrect usage. */
+/* Parses @argv, and sets the options of @command, or of all commands. Returns %FALSE, after
+ * printing a message, if the usage is incorrect. */
 static gboolean parse_options(int argc, char **argv, const CtlCommand *command)
 {
 	g_autoptr(GOptionContext) context = g_option_context_new(NULL);
@@ -256,7 +256,7 @@ static gboolean parse_options(int argc, char **argv, const CtlCommand *command)
 	g_autoptr(GError) error = NULL;
 
 	g_option_context_set_help_enabled(context, FALSE);
-	/* unknown options stay in argv, so that we can print our own message */
+	/* unknown options stay in argv, so that our own message reports them */
 	g_option_context_set_ignore_unknown_options(context, TRUE);
 	g_option_context_add_main_entries(context, (const GOptionEntry *)(gpointer)options->data,
 					  NULL);
@@ -315,7 +315,7 @@ static CtlStatus parse_and_run(int argc, char **argv)
 		return CTL_OK;
 	}
 	if (command == NULL)
-		return ctl_output_misuse("a command is missing; see snowflakectl --help");
+		return ctl_output_misuse("no command is given; see snowflakectl --help");
 	if (!load_settings(command) || !ctl_options_set_timeout(&given.options) ||
 	    !ctl_options_check_tls(&given.options))
 		return CTL_USAGE;
@@ -348,11 +348,11 @@ int main(int argc, char **argv)
 		fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
 	while (fd >= 0 && fd <= STDERR_FILENO);
 	close(fd);
-	/* before parsing, because the rest of the line may be invalid */
+	/* done before parsing, because the rest of the line may be invalid */
 	for (int i = 1; argv[i] != NULL && strcmp(argv[i], "--") != 0; i++)
 		wants_json |= strcmp(argv[i], "--json") == 0;
 	setlocale(LC_ALL, "");
-	/* without a reader, write() then returns EPIPE */
+	/* if there is no reader, write() then returns EPIPE */
 	signal(SIGPIPE, SIG_IGN);
 	g_set_prgname("snowflakectl");
 	ctl_probe_raise_limit();

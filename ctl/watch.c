@@ -25,7 +25,7 @@ static const int SIGNALS[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGTSTP, SIGCONT
 static char buffer[BUFFER_BYTES]; /* buffer of standard output */
 static pthread_mutex_t printing = PTHREAD_MUTEX_INITIALIZER;
 static atomic_bool is_ending;
-static atomic_int ending_signal; /* 0: the reader of the output has ended */
+static atomic_int ending_signal; /* 0 if the reader of the output has ended */
 
 /* The terminal, protected by its lock. */
 static struct {
@@ -37,7 +37,7 @@ static struct {
 
 static struct {
 	sem_t wanted;
-	void (*call)(gpointer data);             /* NULL: never */
+	void (*call)(gpointer data);             /* NULL if never */
 	void (*on_key)(char key, gpointer data); /* (nullable) */
 	gpointer data;
 } redraw;
@@ -88,7 +88,7 @@ static void set_terminal(void)
 	pthread_mutex_unlock(&terminal.lock);
 }
 
-/* @for_good: do not set the terminal again */
+/* Restores the terminal. @for_good: never set it again */
 static void restore_terminal(gboolean for_good)
 {
 	pthread_mutex_lock(&terminal.lock);
@@ -117,7 +117,7 @@ static G_NORETURN void end_now(gboolean is_whole)
 	ctl_output_end_by_signal(number, is_whole);
 }
 
-/* Ends the program as soon as the current list is printed; the second time, at once. */
+/* Ends the program as soon as the current list is printed; if called a second time, immediately. */
 static void end_soon(int number)
 {
 	atomic_store(&ending_signal, number);
@@ -135,7 +135,7 @@ static void on_signal(int number)
 
 	switch (number) {
 	case SIGTSTP:
-		/* stop by the default action, which has no effect in an orphaned process group;
+		/* stop with the default action, which has no effect in an orphaned process group;
 		 * raise() returns when the program continues */
 		restore_terminal(FALSE);
 		sigemptyset(&set);
@@ -157,7 +157,7 @@ static void on_signal(int number)
 	}
 }
 
-/* Reads keys. Returns %FALSE at the end of standard input. */
+/* Reads and handles keys. Returns %FALSE at the end of standard input. */
 static gboolean read_keys(void)
 {
 	char keys[64];
@@ -184,7 +184,7 @@ static void *listen_for_keys(void *data)
 		struct signalfd_siginfo info;
 		Keys keys = get_keys();
 
-		/* while another job has the terminal, the input is for that job */
+		/* while another job owns the terminal, the input is for that job */
 		sources[1].fd = keys == KEYS_REPORTED ? STDIN_FILENO : -1;
 		/* a shell sends no signal when it returns the terminal to a running job */
 		if (poll(sources, G_N_ELEMENTS(sources),
@@ -246,7 +246,7 @@ void ctl_watch_begin(void (*call)(gpointer data), void (*on_key)(char key, gpoin
 		if (sigaction(SIGNALS[i], NULL, &action) == 0 && action.sa_handler != SIG_IGN)
 			sigaddset(&set, SIGNALS[i]);
 	}
-	/* SIGTTOU would stop a background job that restores the terminal */
+	/* otherwise SIGTTOU would stop a background job that restores the terminal */
 	sigaddset(&set, SIGTTOU);
 	pthread_sigmask(SIG_BLOCK, &set, NULL);
 	sigdelset(&set, SIGTTOU);
@@ -283,7 +283,7 @@ void ctl_watch_end_print(void)
 {
 	ctl_output_flush();
 	pthread_mutex_unlock(&printing);
-	/* another thread that prints now does the same */
+	/* another thread that is printing now ends the program in the same way */
 	if (atomic_load(&is_ending) && pthread_mutex_trylock(&printing) == 0)
 		end_now(TRUE);
 }

@@ -6,30 +6,30 @@
 /*
  * A live view: a command that prints repeatedly until Ctrl-C, or q if standard input and output are
  * a terminal. Both end the program with status 0, after the current list has been printed. A second
- * Ctrl-C or q ends it immediately, because the reader may have stopped. Before the first list,
- * Ctrl-C interrupts the program as usual. SIGTERM, SIGHUP and SIGQUIT end the program in the same
- * way, with their own status.
+ * Ctrl-C or q ends it immediately, because the reader may have stopped reading. Before the first
+ * list, Ctrl-C interrupts the program as usual. SIGTERM, SIGHUP and SIGQUIT end the program in the
+ * same way, with their own status.
  *
  * The terminal is set to report keys. It is restored whenever the program ends or is suspended.
  * While another job uses the terminal, it is not changed.
  */
 
-/* Call it before there are other threads.
- * @redraw: (nullable): called in its own thread, with printing begun, after a key, and after the
- *   terminal was resized or used by another job
- * @on_key: (nullable): called in another thread with each key except q; must not block */
+/* Call it before there are other threads. @redraw: (nullable): called in its own thread, between
+ * begin and end of printing, after a key, and after the terminal has been resized or used by
+ * another job. @on_key: (nullable): called in another thread with each key except q; must not block
+ */
 void ctl_watch_begin(void (*redraw)(gpointer data), void (*on_key)(char key, gpointer data),
 		     gpointer data);
 
-/* Stops printing and calls of @redraw. The caller sets the status. */
+/* Stops printing and calls of @redraw. The caller determines the exit status. */
 void ctl_watch_end(void);
 
-/* The program does not end between these two calls, so output is complete. */
+/* The program does not end between these two calls, so the output is always complete. */
 void ctl_watch_begin_print(void);
 void ctl_watch_end_print(void);
 
-/* Replaces the contents of the terminal with @text, if this job has the terminal. */
+/* Replaces the contents of the terminal with @text, if this job owns the terminal. */
 void ctl_watch_draw(const char *text);
 
-/* Returns: (transfer full): a line with the local time, and with @keys if keys are read. */
+/* Returns: (transfer full): a line with the local time; also with @keys, if keys are read. */
 char *ctl_watch_title(gint64 time_ms, const char *keys);

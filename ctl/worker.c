@@ -91,7 +91,7 @@ static void replace_text(char **text, const char *other)
 	*text = other[0] != '\0' ? g_strdup(other) : NULL;
 }
 
-/* Sets all fields except the state. @clock_skew_us: the reporting server's */
+/* Sets all members except the state. @clock_skew_us: clock skew of the reporting server */
 static void set_said(CtlWorker *self, const SnowflakeClientWorker *said, gint64 clock_skew_us)
 {
 	gint64 now_ms = g_get_real_time() / 1000;
@@ -102,11 +102,12 @@ static void set_said(CtlWorker *self, const SnowflakeClientWorker *said, gint64 
 	replace_text(&self->said.program, said->program);
 	replace_text(&self->said.nonce, said->nonce);
 	self->said.datacenter_id = MAX(said->datacenter_id, 0);
-	/* a relay reports the worker ID of its last ID */
+	/* a relay reports the worker ID that is in its last ID */
 	self->said.worker_id = ctl_worker_is_relay(self) ? -1 : MAX(said->worker_id, -1);
 	self->said.claimed_at_ms = said->claimed_at_ms;
 	self->said.reserved_until_ms = said->reserved_until_ms;
-	/* by our clock; the current time if the server gives none, or a later one */
+	/* by the local clock; the current time if the server reports no time or a time in the
+	 * future */
 	self->said.as_of_ms = now_ms;
 	if (said->as_of_ms > 0 && said->as_of_ms <= CTL_FORMAT_MAX_TIME_MS)
 		self->said.as_of_ms = MIN(said->as_of_ms - clock_skew_us / 1000, now_ms);
@@ -127,7 +128,7 @@ static gint64 find_counter(const GPtrArray *counters, const char *name)
 	return 0;
 }
 
-/* Sets the fields from the server's own answer. */
+/* Sets the members from the server's own answer. */
 static void set_probe(CtlWorker *self, const CtlProbe *probe)
 {
 	const GPtrArray *counters = probe->counters;
@@ -194,7 +195,7 @@ static gint compare_workers(gconstpointer a, gconstpointer b)
 {
 	const CtlWorker *left = *(CtlWorker *const *)a;
 	const CtlWorker *right = *(CtlWorker *const *)b;
-	/* as an unsigned number, -1 sorts last */
+	/* compared as an unsigned number, -1 sorts last */
 	guint left_id = (guint)left->said.worker_id;
 	guint right_id = (guint)right->said.worker_id;
 	gboolean is_relay = ctl_worker_is_relay(left);
@@ -255,7 +256,8 @@ void ctl_worker_ask_all(GPtrArray *workers, const CtlOptions *options, gboolean 
 
 	ctl_probe_in_parallel(workers, ask_worker, &asking);
 	/* for a worker whose clock is unknown, assume the known clock that is furthest behind: the
-	 * clocks of one registry are close to each other, even if they are far from ours */
+	 * clocks of one registry are close to each other, even if they are far from the local
+	 * clock */
 	for (guint i = 0; i < workers->len; i++) {
 		const CtlWorker *worker = workers->pdata[i];
 
@@ -284,7 +286,7 @@ static gboolean is_old(const CtlWorker *worker)
 	return !worker->has_answered && worker->age_ms > CTL_WORKER_OLD_MS;
 }
 
-/* @text: (transfer full): the measured value */
+/* @text: (transfer full): the value to show */
 static char *or_dash(const CtlWorker *worker, char *text)
 {
 	if (worker->has_answered)
@@ -305,13 +307,13 @@ CtlTable *ctl_worker_make_table(const GPtrArray *workers, gint64 now_ms, gboolea
 
 	for (guint i = 0; i < workers->len; i++)
 		is_any_old |= is_old(workers->pdata[i]);
-	if (!is_any_old) /* the last column would be "now" for all servers */
+	if (!is_any_old) /* otherwise the last column would be "now" for all servers */
 		heads[g_strv_length((char **)heads) - 1] = NULL;
 	table = ctl_table_new(heads);
 	for (guint i = 0; i < workers->len; i++) {
 		const CtlWorker *worker = workers->pdata[i];
 		const SnowflakeClientWorker *said = &worker->said;
-		/* compare a reservation with the server's clock instead of ours */
+		/* compare a reservation with the server's clock instead of the local clock */
 		gint64 server_now_ms = now_ms + worker->ahead_ms;
 		g_autofree char *age = ctl_format_span(worker->age_ms);
 

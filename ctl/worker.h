@@ -6,36 +6,38 @@
 #include "ctl/probe.h"
 #include "ctl/zookeeper.h"
 
-/* servers report other servers' states with a delay of a second or two */
+/* servers report the states of other servers with a delay of a second or two */
 #define CTL_WORKER_OLD_MS 3000
 
-/* The counters of a server that "top" shows. */
+/* Counters of a server, for "top". */
 typedef struct {
 	gint64 ids;
 	gint64 calls;
 	gint64 connections; /* now */
-	gint64 at_us;       /* g_get_monotonic_time() of the reply */
+	gint64 at_us;       /* g_get_monotonic_time() at the arrival of the reply */
 } CtlCounts;
 
 /* A row of "workers" and "top": the report about a server, and measured values. */
 typedef struct {
-	/* A report by the server itself, by another server or from its claim. Unknown strings are
-	 * NULL or empty, including the state of a server that was not queried. A relay has no
-	 * worker ID here. The time of the report is on our clock. */
+	/* A report by the server itself, by another server, or from its claim. Unknown strings are
+	 * NULL or empty; so is the state of a server that was not queried. A relay has no worker ID
+	 * here. The time of the report is a time of the local clock. */
 	SnowflakeClientWorker said;
-	gboolean is_indirect; /* another server's report, which the server's own answer replaces */
-	gint64 age_ms;        /* age of the report when it was received */
-	gboolean has_clock;   /* the clock of reserved_until_ms is known; if so: */
-	gint64 ahead_ms;      /* this clock minus ours */
+	/* the report is by another server, and is replaced when the server itself answers */
+	gboolean is_indirect;
+	gint64 age_ms; /* age of the report when it was received */
+	/* the clock of reserved_until_ms is known; the next member is valid only if it is */
+	gboolean has_clock;
+	gint64 ahead_ms; /* the clock of reserved_until_ms minus the local clock */
 
 	GError *failure;       /* (nullable): why it does not answer, if it is unreachable */
 	gboolean has_answered; /* then: */
 	gint64 round_trip_us;
-	gint64 clock_skew_us; /* the server's clock minus ours */
+	gint64 clock_skew_us; /* the server's clock minus the local clock */
 
-	gboolean has_counts; /* it has reported counters; if so: */
+	gboolean has_counts; /* it has reported counters; the next member is valid only if it has */
 	CtlCounts counts;
-	gboolean has_rates; /* set by "top"; if so, per second: */
+	gboolean has_rates; /* set by "top"; rates per second, valid only if it is set: */
 	double ids_per_s;
 	double calls_per_s;
 } CtlWorker;
@@ -43,14 +45,14 @@ typedef struct {
 void ctl_worker_free(CtlWorker *self);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(CtlWorker, ctl_worker_free)
 
-/* (transfer full) (element-type CtlWorker): an empty list. */
+/* Returns: (transfer full) (element-type CtlWorker): an empty list. */
 GPtrArray *ctl_worker_list_new(void);
 
-/* Returns: (transfer full): a server that has answered. @probe: with a worker */
+/* Returns: (transfer full): a server that has answered. @probe: must contain a worker */
 CtlWorker *ctl_worker_of_probe(const CtlProbe *probe);
 
-/* (transfer full): a server that another server has reported. @clock_skew_us: of the reporting
- * server */
+/* Returns: (transfer full): a server that another server has reported. @clock_skew_us: of the
+ * reporting server */
 CtlWorker *ctl_worker_of_report(const SnowflakeClientWorker *said, gint64 clock_skew_us);
 
 /* From now on, the server counts as queried. @failure: (transfer full) (nullable) */
@@ -61,8 +63,8 @@ void ctl_worker_set_unreachable(CtlWorker *self, GError *failure);
  * @as_of_ms: the time of the tree, since the Unix epoch */
 GPtrArray *ctl_worker_of_tree(const CtlRegistryTree *tree, gint64 as_of_ms);
 
-/* Returns how much of the reservation is left at @now_ms of our clock, which is converted to the
- * reservation's clock; 0: no reservation, or it has ended. */
+/* Returns how much of the reservation is left at @now_ms, a time of the local clock, which is
+ * converted to the reservation's clock; 0 if there is no reservation, or if it has ended. */
 gint64 ctl_worker_left_ms(const CtlWorker *self, gint64 now_ms);
 
 /**
@@ -80,12 +82,12 @@ void ctl_worker_ask_all(GPtrArray *workers, const CtlOptions *options, gboolean 
 /* Returns whether the worker is a relay. */
 gboolean ctl_worker_is_relay(const CtlWorker *self);
 
-/* Returns: (transfer full): the address for tables, followed by "(relay)" for a relay; for an
- * embedded node, its program. */
+/* Returns: (transfer full): the worker's address as shown in tables, followed by "(relay)" for a
+ * relay. For an embedded node, its program. */
 char *ctl_worker_address(const CtlWorker *self);
 
-/* Returns: (transfer full): the table of "workers". @is_brief: only columns that fit a terminal of
- *   80 columns */
+/* Returns: (transfer full): the table of "workers". @is_brief: only those columns that fit on a
+ * terminal with 80 columns */
 CtlTable *ctl_worker_make_table(const GPtrArray *workers, gint64 now_ms, gboolean is_brief);
 
 /* (transfer full) */

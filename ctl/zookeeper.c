@@ -11,17 +11,17 @@
 #include "common/zookeeper/handle.h"
 #include "worker/zookeeper/store.h"
 
-#define SESSION_MS 4000 /* requested timeout; ZooKeeper may grant another */
+#define SESSION_MS 4000 /* requested timeout; ZooKeeper may grant a different one */
 #define CLOSE_MS   1000
 
 struct _CtlZookeeper {
-	Store *store; /* NULL: closed */
-	int wake_fd;  /* an eventfd(2): the store has a message */
+	Store *store; /* NULL if the session is closed */
+	int wake_fd;  /* an eventfd(2), written when the store has a message */
 	char *servers;
 	char *certificates; /* (nullable): of ZookeeperHosts */
-	gboolean has_auth;  /* the session has a user and password */
+	gboolean has_auth;  /* the session uses a user and password */
 	gboolean reconnects;
-	gboolean copies_acl; /* the session has copied an ACL, or is about to */
+	gboolean copies_acl; /* a request to copy an ACL was sent in this session */
 	guint timeout_ms;
 };
 
@@ -39,8 +39,8 @@ static void wake_owner(gpointer user_data)
 	eventfd_write(((CtlZookeeper *)user_data)->wake_fd, 1);
 }
 
-/* Returns: (transfer full) (nullable): the next message of the store; %NULL: none arrived until
- *   @until_us. */
+/* Returns: (transfer full) (nullable): the next message of the store; %NULL if none arrives until
+ * @until_us. */
 static StoreMessage *take_message(CtlZookeeper *self, gint64 until_us)
 {
 	struct pollfd ready = {.fd = self->wake_fd, .events = POLLIN};
@@ -56,7 +56,7 @@ static StoreMessage *take_message(CtlZookeeper *self, gint64 until_us)
 	return self->store->ops->take(self->store);
 }
 
-/* Gives the session up. Returns %FALSE. */
+/* Gives up the session. Returns %FALSE. */
 static gboolean end_session(CtlZookeeper *self, CtlZookeeperError code, const char *what,
 			    GError **error)
 {
@@ -86,7 +86,7 @@ CtlZookeeper *ctl_zookeeper_connect(const ZookeeperHosts *hosts, const char *aut
 	gint64 until_us = g_get_monotonic_time() + timeout_ms * G_TIME_SPAN_MILLISECOND;
 	gboolean is_up = FALSE;
 
-	/* do not log the store's events, which become errors of the command */
+	/* do not log the store's events, because the command reports them as errors */
 	log_set_level(LOG_LEVEL_ERROR);
 	self->servers = g_strdup(hosts->servers);
 	self->certificates = g_strdup(hosts->certificates);
@@ -118,7 +118,7 @@ CtlZookeeper *ctl_zookeeper_connect(const ZookeeperHosts *hosts, const char *aut
 	if (is_up)
 		return g_steal_pointer(&self);
 
-	/* the lookup of an unresolvable name can take this long again */
+	/* looking up an unresolvable name again can take just as long */
 	g_autofree char *why = zookeeper_handle_describe_trouble(self->servers, self->certificates);
 	g_autofree char *what = g_strdup_printf("no connection within %u ms%s%s", self->timeout_ms,
 						why != NULL ? ": " : "", why != NULL ? why : "");
@@ -163,7 +163,7 @@ static CtlRequest *add_request(GPtrArray *requests, char *key)
 	return request;
 }
 
-/* @send: harmless if it is repeated */
+/* Starts a request. @send: must be harmless if repeated */
 static CtlRequest *send_repeatable(CtlZookeeper *self, GPtrArray *requests, char *key,
 				   guint64 (*send)(Store *store, const char *key))
 {
@@ -236,7 +236,7 @@ static gboolean take_event(CtlZookeeper *self, const GPtrArray *requests, StoreE
 		return self->reconnects || lose_session(self, "the connection is lost", error);
 	case STORE_SESSION_EXPIRED:
 	case STORE_SESSION_REPLACED:
-		/* the next session would create znodes with another ACL */
+		/* the next session would create znodes with a different ACL */
 		return (self->reconnects && !self->copies_acl) ||
 		       lose_session(self, "the session has ended", error);
 	case STORE_AUTH_FAILED:
@@ -249,7 +249,8 @@ static gboolean take_event(CtlZookeeper *self, const GPtrArray *requests, StoreE
 	return TRUE;
 }
 
-/* Gives the answer to its request. Returns: whether it is one, and ends its wait */
+/* Stores the answer in its request, and ends the wait for it. Returns: whether the message is an
+ * answer */
 static gboolean take_answer(const CtlZookeeper *self, const GPtrArray *requests,
 			    StoreMessage **answer)
 {
@@ -260,7 +261,7 @@ static gboolean take_answer(const CtlZookeeper *self, const GPtrArray *requests,
 
 		if (request->number != (*answer)->request)
 			continue;
-		/* it is sent again over the next connection */
+		/* the request is sent again over the next connection */
 		if (is_lost && request->send != NULL && self->reconnects)
 			return FALSE;
 		request->answer = g_steal_pointer(answer);
@@ -269,7 +270,7 @@ static gboolean take_answer(const CtlZookeeper *self, const GPtrArray *requests,
 	return FALSE;
 }
 
-/* Takes the answers to @requests. Returns %FALSE if the session is lost. */
+/* Handles the answers to @requests. Returns %FALSE if the session is lost. */
 static gboolean take_answers(CtlZookeeper *self, const GPtrArray *requests, GError **error)
 {
 	gint64 began_us = g_get_monotonic_time();
@@ -299,7 +300,7 @@ static gboolean take_answers(CtlZookeeper *self, const GPtrArray *requests, GErr
 gboolean ctl_zookeeper_wait(CtlZookeeper *self, const GPtrArray *requests, GError **error)
 {
 	if (self->store == NULL)
-		return lose_session(self, "the connection was lost", error);
+		return lose_session(self, "the connection is lost", error);
 	if (!take_answers(self, requests, error))
 		return FALSE;
 	for (guint i = 0; i < requests->len; i++) {
@@ -312,8 +313,8 @@ gboolean ctl_zookeeper_wait(CtlZookeeper *self, const GPtrArray *requests, GErro
 		if (answer->outcome == STORE_DENIED && !request->may_be_denied) {
 			g_set_error(error, CTL_ZOOKEEPER_ERROR, CTL_ZOOKEEPER_ERROR_REFUSED,
 				    self->has_auth
-					    ? "no permission at %s: the user and password of "
-					      "--zookeeper-auth are not those of the servers"
+					    ? "no permission at %s: the user and password in "
+					      "--zookeeper-auth differ from those of the servers"
 					    : "no permission at %s; give the servers' user and "
 					      "password with --zookeeper-auth",
 				    request->key);
@@ -377,8 +378,8 @@ static gboolean read_top(CtlRegistryTree *self, CtlZookeeper *zookeeper, GError 
 	layout = ctl_request_record(top);
 	if (layout == NULL) {
 		g_set_error(error, CTL_ZOOKEEPER_ERROR, CTL_ZOOKEEPER_ERROR_REFUSED,
-			    "%s does not exist in ZooKeeper at %s: there is no registry; is the "
-			    "path in --zookeeper that of the servers?",
+			    "%s does not exist in ZooKeeper at %s: there is no registry; check the "
+			    "path in --zookeeper",
 			    self->root, zookeeper->servers);
 		return FALSE;
 	}
@@ -401,7 +402,7 @@ static gboolean read_top(CtlRegistryTree *self, CtlZookeeper *zookeeper, GError 
 	return TRUE;
 }
 
-/* Requests the reservations that the claims of a datacenter name. A single reservation may be
+/* Requests the reservations that are named in a datacenter's claims. A single reservation may be
  * unreadable. */
 static void request_named(const CtlRegistryTree *self, CtlZookeeper *zookeeper,
 			  const DatacenterListing *datacenter, GPtrArray *requests)
@@ -421,7 +422,7 @@ static void request_named(const CtlRegistryTree *self, CtlZookeeper *zookeeper,
 	}
 }
 
-/* Adds the records that a request has read to the datacenter. */
+/* Adds the records from a request's answer to the datacenter. */
 static void add_records(CtlRegistryTree *self, DatacenterListing *datacenter,
 			const CtlRequest *request,
 			gboolean (*add)(DatacenterListing *datacenter, const StoreRecord *record))
@@ -438,7 +439,7 @@ static void add_records(CtlRegistryTree *self, DatacenterListing *datacenter,
 		add(datacenter, &(StoreRecord){.key = request->key});
 }
 
-/* Reads the datacenters: claims first, so that the reservations that they name are known. */
+/* Reads the datacenters. Reads the claims first, because they name the reservations to read. */
 static gboolean read_datacenters(CtlRegistryTree *self, CtlZookeeper *zookeeper, gboolean with_all,
 				 GError **error)
 {
@@ -475,7 +476,7 @@ static gboolean read_datacenters(CtlRegistryTree *self, CtlZookeeper *zookeeper,
 			add_records(self, datacenters->pdata[i], reservations->pdata[j],
 				    datacenter_listing_add_reservation);
 	}
-	/* read the floors last: they exist if any record exists that is created after them */
+	/* read the floors last: if any record exists that is created after them, they exist too */
 	for (guint i = 0; i < datacenters->len && with_all; i++) {
 		const DatacenterListing *datacenter = datacenters->pdata[i];
 

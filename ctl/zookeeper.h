@@ -5,9 +5,9 @@
 #include "worker/registration/listing.h"
 
 /*
- * The registry in ZooKeeper for commands: the servers' own store (worker/zookeeper/store.h), with
- * calls that block, and the whole tree as listings. One thread uses a session. After LOST or
- * REFUSED of the session itself, it is not opened again.
+ * Access to the registry in ZooKeeper for commands. Adds blocking calls to the servers' own store
+ * (worker/zookeeper/store.h), and reads the whole tree as listings. A session is for one thread.
+ * After LOST or REFUSED of the session itself, it is not opened again.
  */
 typedef struct _CtlZookeeper CtlZookeeper;
 
@@ -15,23 +15,26 @@ typedef struct _CtlZookeeper CtlZookeeper;
 GQuark ctl_zookeeper_error_quark(void);
 
 typedef enum {
-	/* No connection, no reply in time, or the session has ended. A new session can succeed. */
+	/* There is no connection, no reply arrived in time, or the session has ended. A new session
+	 * can succeed. */
 	CTL_ZOOKEEPER_ERROR_LOST,
-	/* Not permitted, or an invalid path. A new session would also fail. */
+	/* Permission was denied, or a path is invalid. A new session would also fail. */
 	CTL_ZOOKEEPER_ERROR_REFUSED,
 	/* It is unknown whether a write took place. A retry can succeed. */
 	CTL_ZOOKEEPER_ERROR_UNSURE,
 } CtlZookeeperError;
 
-/* Returns whether the command can continue with earlier data, and try again: LOST or UNSURE. */
+/* Returns whether the command can continue with earlier data and try again, that is, whether the
+ * error is LOST or UNSURE. */
 gboolean ctl_zookeeper_is_lost(const GError *error);
 
 /**
  * ctl_zookeeper_connect:
  * @auth: (nullable): "user:password"
- * @timeout_ms: how long connecting may take, and then how long ZooKeeper may take to answer
+ * @timeout_ms: time limit for connecting, and for each answer from ZooKeeper
  * @reconnects: if the connection is lost, a wait continues on a new connection if it is opened in
- * time; reads are sent again, writes are not. With %FALSE, the loss ends the wait immediately
+ * time; reads are sent again, writes are not. If %FALSE, the loss of the connection ends the wait
+ * immediately
  *
  * Returns: (transfer full) (nullable): a session, or %NULL with an error set
  */
@@ -43,11 +46,12 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(CtlZookeeper, ctl_zookeeper_free)
 /* A request, and its answer after ctl_zookeeper_wait(). */
 typedef struct {
 	char *key;
-	gboolean may_be_denied; /* DENIED is a valid answer instead of an error */
+	gboolean may_be_denied; /* DENIED is accepted as an answer instead of an error */
 	guint64 number;
-	/* Sends it, and again over another connection; NULL: a write, which is not repeated. */
+	/* Sends the request; used again on another connection. NULL for a write, which is not
+	 * repeated. */
 	guint64 (*send)(Store *store, const char *key);
-	StoreMessage *answer; /* with OK, ABSENT, CONFLICT or DENIED */
+	StoreMessage *answer; /* set for OK, ABSENT, CONFLICT or DENIED */
 } CtlRequest;
 
 /* Returns: (transfer full) (element-type CtlRequest) */
@@ -55,23 +59,23 @@ GPtrArray *ctl_zookeeper_requests_new(void);
 
 /* Send a request, and add it to @requests. @key: (transfer full). See StoreOps. */
 CtlRequest *ctl_zookeeper_read(CtlZookeeper *self, GPtrArray *requests, char *key);
-/* @version: version that the record must have; STORE_NONE: it must not exist */
+/* @version: version that the record must have; STORE_NONE if it must not exist */
 CtlRequest *ctl_zookeeper_write(CtlZookeeper *self, GPtrArray *requests, char *key, gint32 version,
 				const char *data);
 /* Reads the ACL of @key. Records that are written after the answer get this ACL. */
 CtlRequest *ctl_zookeeper_copy_acl(CtlZookeeper *self, GPtrArray *requests, char *key);
 
 /* Waits for all answers. Returns %FALSE with an error set if one of @requests has an outcome other
- * than those above; other requests may have succeeded. */
+ * than those in CtlRequest; other requests may have succeeded. */
 gboolean ctl_zookeeper_wait(CtlZookeeper *self, const GPtrArray *requests, GError **error);
 
-/* Returns: (transfer none) (nullable): the record that the request has read; %NULL: it is missing.
- */
+/* Returns: (transfer none) (nullable): the record that the request has read; %NULL if it is
+ * missing. */
 const StoreRecord *ctl_request_record(const CtlRequest *self);
 
 typedef struct {
 	char *root;
-	char *registry_id; /* (nullable): there is none, or it does not parse */
+	char *registry_id; /* (nullable): NULL if it is missing or does not parse */
 	Layout layout;
 	GPtrArray *datacenters; /* (element-type DatacenterListing): sorted by datacenter ID */
 	GPtrArray *strange; /* (element-type utf8): paths of znodes that servers do not create */
@@ -83,12 +87,12 @@ typedef struct {
  * @with_all: read every reservation and the floors; otherwise only the reservations of worker IDs
  *   that a claim contains
  *
- * Reads in a few steps of many requests each, so the tree is not a snapshot: it can contain part of
- * a server that starts or stops meanwhile. A datacenter whose first server has not created its
- * reservations yet has no floor, which does not count as damage.
+ * Reads the tree in a few steps of many requests each, so it is not a snapshot. The tree may
+ * contain only some of the records of a server that starts or stops in the meantime. If a
+ * datacenter has no reservations yet, a missing floor does not count as damage.
  *
- * Returns: (transfer full) (nullable): or %NULL with an error set: of CTL_ZOOKEEPER_ERROR, or
- * because there is no znode at @root, or no valid layout
+ * Returns: (transfer full) (nullable): the tree, or %NULL with an error set: a CTL_ZOOKEEPER_ERROR,
+ * or an error which says that there is no znode at @root or no valid layout
  */
 CtlRegistryTree *ctl_registry_tree_read(CtlZookeeper *zookeeper, const char *root,
 					gboolean with_all, GError **error);
@@ -99,5 +103,5 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(CtlRegistryTree, ctl_registry_tree_free)
 GPtrArray *ctl_registry_tree_order_claims(const DatacenterListing *datacenter);
 
 /* Returns when the last reserved tick begins, since the Unix epoch, as servers report it. Returns 0
- * for tick 0, which is never issued. */
+ * for tick 0, which no ID contains. */
 gint64 ctl_registry_tree_end_ms(const Layout *layout, gint64 tick);

@@ -20,7 +20,7 @@ typedef struct {
 static Generated generated[G_N_ELEMENTS(get_types)];
 static GObjectClass *object_class;
 
-/* The entry of a generated class; NULL: it is none. */
+/* The entry of a generated class; NULL if it is not one. */
 static const Generated *find(gpointer class)
 {
 	for (gsize i = 0; i < G_N_ELEMENTS(generated); i++)

@@ -11,7 +11,7 @@
 #include "worker/registration/registration.h"
 #include "worker/zookeeper/store.h"
 
-/* Finds the worker ID to claim: as given, or derived from the machine. */
+/* Determines the worker ID to claim: the given one, or one derived from the machine. */
 static gboolean find_worker_id(Issuer *self, GError **error)
 {
 	const Options *options = self->options;
@@ -47,8 +47,8 @@ gboolean issuer_init(Issuer *self, const Options *options, GError **error)
 	char nonce[UUID_TEXT_SIZE];
 	gint64 now_ms;
 
-	/* not from GLib's random numbers, which are the same on both sides of a fork(): two
-	 * processes with the same nonce could get the same worker ID */
+	/* not from GLib's random numbers, which are the same in parent and child after a fork():
+	 * two processes with the same nonce could get the same worker ID */
 	uuid_to_text(uuid_random(), nonce);
 	*self = (Issuer){.options = options, .nonce = g_strdup(nonce)};
 	if (!find_worker_id(self, error))
@@ -83,7 +83,7 @@ static Registry *make_file_registry(const Issuer *self, const IssuerMember *memb
 {
 	const Options *options = self->options;
 	g_autofree char *host = machine_name();
-	/* the name in messages and in lists of worker IDs */
+	/* the name used in messages and in lists of worker IDs */
 	g_autofree char *name = member->address != NULL
 					? g_strdup(member->address)
 					: g_strconcat(member->program, "@", host, NULL);
@@ -131,7 +131,8 @@ static Address *advertised_address(const IssuerMember *member, GError **error)
 	return address;
 }
 
-/* Whether all servers in @servers, as ZooKeeper's client takes them, are on this machine. */
+/* Returns whether all servers in @servers are on this machine. @servers: in the form of ZooKeeper's
+ * client */
 static gboolean is_local_ensemble(const char *servers)
 {
 	g_auto(GStrv) each = g_strsplit(servers, ",", -1);
@@ -145,7 +146,7 @@ static gboolean is_local_ensemble(const char *servers)
 	return is_local;
 }
 
-/* Warns if servers on other machines, with the same ZooKeeper, cannot reach @address. */
+/* Warns if servers on other machines that use the same ZooKeeper cannot reach @address. */
 static void check_address(const Address *address, const ZookeeperHosts *hosts)
 {
 	if (address_host_is_loopback(address->host) && !is_local_ensemble(hosts->servers))

@@ -14,8 +14,8 @@
 typedef struct {
 	const Options *options;
 	char *nonce;      /* a UUID that no other issuer has */
-	gint64 worker_id; /* the requested worker ID; -1: none */
-	/* derived from the machine: with ZooKeeper it is only a preference */
+	gint64 worker_id; /* the requested worker ID; -1 if none */
+	/* derived from the machine, so with ZooKeeper it is only a preference */
 	gboolean worker_id_derived;
 	SystemClock clock;
 	Generator *generator;
@@ -26,19 +26,19 @@ typedef struct {
  * issuer_init:
  * @options: borrowed; only the options for the worker ID, ZooKeeper and IDs are read
  *
- * Finds the worker ID to request, and makes the clock and the generator. Contacts no other machine.
- * Call issuer_clear() also after %FALSE.
+ * Determines the worker ID to request, and creates the clock and the generator. Contacts no other
+ * machine. Call issuer_clear() even after %FALSE.
  *
- * Returns: %TRUE; %FALSE with an error of one line if the machine has no such worker ID, or the
- * layout has ended
+ * Returns: %TRUE; %FALSE with a one-line error set if no worker ID can be derived from the machine,
+ * or if the layout has ended
  */
 gboolean issuer_init(Issuer *self, const Options *options,
 		     GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
-/* How the issuer describes itself to others. */
+/* How the issuer is described to others. */
 typedef struct {
-	const char *address; /* host:port where it accepts calls; NULL: an embedded node */
-	const char *program; /* for an embedded node: its program; it is listed as PROGRAM@HOST */
+	const char *address; /* host:port where it accepts calls; NULL for an embedded node */
+	const char *program; /* for an embedded node: name of its program; listed as PROGRAM@HOST */
 	const char *version; /* version of this software */
 } IssuerMember;
 
@@ -50,11 +50,12 @@ typedef struct {
  * Creates the keeper, for keeper_start(). If no worker ID is given and a state directory is used, a
  * server claims worker ID 0, and an embedded node the lowest free one.
  *
- * Returns: %TRUE; %FALSE with an error of one line if the address is not reachable for others, or
- * the file of --zookeeper-auth is not readable
+ * Returns: %TRUE; %FALSE with a one-line error set if the address is not reachable for others, or
+ * if the file of --zookeeper-auth is not readable
  */
 gboolean issuer_join(Issuer *self, const IssuerMember *member, void (*changed)(gpointer user_data),
 		     gpointer user_data, GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
-/* The keeper's thread must have ended, or must never have been started. @self can be all 0. */
+/* Frees the parts. The keeper's thread must have ended, or must never have been started. @self can
+ * be zeroed memory. */
 void issuer_clear(Issuer *self);

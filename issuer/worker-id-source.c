@@ -81,7 +81,7 @@ const struct ifaddrs *worker_id_source_find_interface(const struct ifaddrs *inte
 	return found;
 }
 
-/* Addresses that only the default route reaches: RFC 5737 and RFC 3849 reserve them for
+/* Addresses that are reached only by the default route: RFC 5737 and RFC 3849 reserve them for
  * documentation. */
 #define FAR_AWAY_V4 "203.0.113.1"
 #define FAR_AWAY_V6 "2001:db8::1"
@@ -144,7 +144,7 @@ static GInetAddress *find_source_address(const char *far_away)
 			     G_SOCKET_PROTOCOL_UDP, NULL);
 	g_autoptr(GSocketAddress) local = NULL;
 
-	/* with a datagram socket, connect() finds a route and sends nothing */
+	/* for a datagram socket, connect() finds a route but sends nothing */
 	if (socket == NULL || !g_socket_connect(socket, remote, NULL, NULL))
 		return NULL;
 	local = g_socket_get_local_address(socket, NULL);

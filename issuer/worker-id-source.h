@@ -14,17 +14,18 @@
  * settings.
  */
 
-/* Returns the @bits least significant bits, 0 to 31, of @address: for 192.0.2.7 and 8 bits, 7. */
+/* Returns the @bits least significant bits of @address: for 192.0.2.7 and 8 bits, 7. @bits: 0 to
+ * 31 */
 guint worker_id_source_from_ip(GInetAddress *address, guint bits);
 
-/* Returns the @bits least significant bits, 0 to 31, of a MAC address: for 02:00:00:00:01:2a and 10
- * bits, 298. */
+/* Returns the @bits least significant bits of a MAC address: for 02:00:00:00:01:2a and 10 bits,
+ * 298. @bits: 0 to 31 */
 guint worker_id_source_from_mac(const guint8 *mac, guint bits);
 
 /**
  * worker_id_source_from_host_name:
- * @host_name: NAME-ORDINAL, as Kubernetes names the pods of a StatefulSet; everything after the
- *   first dot is ignored
+ * @host_name: NAME-ORDINAL, the form that Kubernetes uses for the pods of a StatefulSet; everything
+ * after the first dot is ignored
  * @bits: 0 to 31
  * @out_worker_id: (out): the ordinal
  *
@@ -33,22 +34,21 @@ guint worker_id_source_from_mac(const guint8 *mac, guint bits);
 gboolean worker_id_source_from_host_name(const char *host_name, guint bits, guint *out_worker_id,
 					 GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
-/* Returns: (nullable) (transfer none): the interface of getifaddrs() whose MAC address is used: of
- * those that are not loopback and have 6 bytes, not all 0, the one with the lowest index. Its
- * address is a struct sockaddr_ll. */
+/* Returns: (nullable) (transfer none): the interface of getifaddrs() whose MAC address is used. It
+ * is the one with the lowest index, among the interfaces that are not loopback and have a 6-byte
+ * address that is not all 0. Its address is a struct sockaddr_ll. */
 const struct ifaddrs *worker_id_source_find_interface(const struct ifaddrs *interfaces);
 
 /**
  * worker_id_source_derive:
  * @source: what to derive the worker ID from, below OPTIONS_WORKER_ID_NONE
- * @advertise: (nullable): the address for OPTIONS_WORKER_ID_IP; %NULL: the source address of this
- *   machine's default route, IPv4 if there is one
- * @out_worker_id: (out): fits @layout
+ * @advertise: (nullable): the address for OPTIONS_WORKER_ID_IP; %NULL for the source address of
+ * this machine's default route, IPv4 if there is one @out_worker_id: (out): fits @layout
  * @out_from: (out) (transfer full): its origin, for the log
  *
- * Resolves @advertise if it is a name. Sends nothing else.
+ * Resolves @advertise if it is a name. Sends nothing else to the network.
  *
- * Returns: %FALSE with an error of one line if the machine has no such address or name
+ * Returns: %FALSE with a one-line error set if the machine has no such address or name
  */
 gboolean worker_id_source_derive(OptionsWorkerId source, const Address *advertise,
 				 const Layout *layout, guint *out_worker_id, char **out_from,

@@ -7,7 +7,7 @@
 
 #include "client/snowflake-client.h"
 
-/* The least free space in the buffer for a read. */
+/* minimum free space in the buffer for a read */
 #define READ_BYTES 65536
 
 LoadServer *load_server_new(const Address *address, TlsClient *tls)
@@ -50,7 +50,8 @@ void load_connection_buffer_clear(LoadConnectionBuffer *self)
 	g_clear_pointer(&self->requests, g_free);
 }
 
-/* @link: (transfer full) (nullable): %NULL with @error set, to which the server's name is added */
+/* @link: (transfer full) (nullable): if %NULL, @error is set, and the server's name is added to
+ * it */
 static LoadConnection *connection_new(ClientConnection *link, const LoadServer *server,
 				      const LoadWire *wire, GError **error)
 {
@@ -99,8 +100,8 @@ LoadConnection *load_connection_open(LoadServer *server, const LoadWire *wire, g
 		g_autoptr(ClientConnection) link = NULL;
 
 		g_clear_error(&server->error);
-		/* while the server's queue is full, connect() fails for a non-blocking local socket
-		 */
+		/* while the server's queue is full, connect() fails for a non-blocking local
+		 * socket */
 		if (server->address->path != NULL)
 			link = client_connection_new(server->address, NULL, limit, &server->error);
 		else
@@ -109,7 +110,7 @@ LoadConnection *load_connection_open(LoadServer *server, const LoadWire *wire, g
 			g_prefix_error(&server->error, "%s: ", server->address->text);
 			continue;
 		}
-		/* later connections use the address that works */
+		/* later connections use the address that worked */
 		if (server->names->len > 1) {
 			g_ptr_array_remove_range(server->names, i + 1, server->names->len - i - 1);
 			g_ptr_array_remove_range(server->names, 0, i);
@@ -174,7 +175,7 @@ gboolean load_connection_flush(LoadConnection *self, LoadConnectionBuffer *buffe
 
 gboolean load_connection_wants_write(const LoadConnection *self)
 {
-	/* in a handshake, this side may have to wait for the other one */
+	/* during a handshake, this end may have to wait for the other end */
 	return self->unsent_bytes > 0 &&
 	       (self->link->tls == NULL || tls_stream_is_shaken(self->link->tls) ||
 		tls_stream_events(self->link->tls) != POLLIN);
@@ -225,7 +226,7 @@ LoadWireStatus load_connection_next_reply(LoadConnection *self, LoadConnectionBu
 		status = load_wire_parse(self->wire, next, left, self->oldest_call, out_reply);
 	if (status == LOAD_WIRE_INCOMPLETE) {
 		self->rest_bytes = left;
-		/* an incomplete reply fits in largest_reply bytes */
+		/* an incomplete reply fits into largest_reply bytes */
 		if (left > 0 && self->rest == NULL)
 			self->rest = g_malloc(self->wire->largest_reply);
 		if (left > 0)

@@ -9,19 +9,21 @@
 #include "load/wire.h"
 
 /*
- * A server under load, and its resolved addresses. Its name is resolved once, before the load,
- * because the load's threads must not block. Immutable while the threads run; all of them share it.
+ * A server under load, and its resolved addresses. Its name is resolved once, before the load
+ * starts, because the load's threads must not block. Immutable while the threads run; all of them
+ * share it.
  */
 typedef struct {
 	const Address *address; /* borrowed: the server's address */
-	TlsClient *tls;         /* borrowed; NULL: no TLS */
-	GPtrArray *names;       /* (element-type ResolvedName); NULL: the name has no address */
-	GError *error;          /* (nullable): why it cannot be connected to */
+	TlsClient *tls;         /* borrowed; NULL for no TLS */
+	GPtrArray *names;       /* (element-type ResolvedName); NULL if the name has no address */
+	GError *error;          /* (nullable): why no connection is possible */
 } LoadServer;
 
-/* Resolves the name, which blocks. A failure becomes the server's error. Returns: (transfer full)
+/* Resolves the name; blocks. Stores a failure as the server's error. Returns: (transfer full): a
+ * server
  * @address: borrowed
- * @tls: (nullable): borrowed; for a server with TLS */
+ * @tls: (nullable): borrowed; required for a server with TLS */
 LoadServer *load_server_new(const Address *address, TlsClient *tls);
 void load_server_free(LoadServer *self);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(LoadServer, load_server_free)
@@ -34,7 +36,8 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(LoadServer, load_server_free)
  * Code outside this module may only read the members.
  */
 typedef struct {
-	ClientConnection *link; /* connects, and then contains the socket and TLS */
+	/* opens the connection, and then holds its socket and its TLS state */
+	ClientConnection *link;
 	const LoadServer *server;
 	const LoadWire *wire;
 	/* The calls in flight: a ring of wire->slots. */
@@ -44,23 +47,23 @@ typedef struct {
 	/* number of the oldest call in flight, counted from the connection's first call */
 	guint32 oldest_call;
 	gsize unsent_bytes; /* unsent part of the calls in flight */
-	/* after the replies are taken, receive again immediately: TLS has read bytes that the
-	 * socket no longer reports */
+	/* receive again immediately after the replies are taken, because TLS has read bytes that
+	 * the socket no longer reports */
 	gboolean has_more;
-	guint8 *rest;     /* the part of a reply that was received; NULL until needed */
-	gsize rest_bytes; /* 0: no part of a reply was received */
+	guint8 *rest;     /* the received part of a reply; NULL until needed */
+	gsize rest_bytes; /* 0 if there is no part of a reply */
 	gint64 last_id;   /* ID of the last reply, for the driver */
 } LoadConnection;
 
 /*
- * The buffers of a thread, which all of its connections share. So they stay in the processor's
- * cache, and a connection needs memory only for an incomplete reply.
+ * The buffers of a thread, which all of its connections share. Sharing keeps them in the
+ * processor's cache, and a connection needs memory only for an incomplete reply.
  */
 typedef struct {
-	guint8 *requests; /* room for a request per slot */
+	guint8 *requests; /* has room for a request per slot */
 	guint8 *bytes;
 	gsize size;
-	/* Received and not yet taken: bytes[taken] to bytes[filled - 1]. */
+	/* Bytes that were received and not yet taken: bytes[taken] to bytes[filled - 1]. */
 	gsize taken;
 	gsize filled;
 } LoadConnectionBuffer;
@@ -70,8 +73,8 @@ void load_connection_buffer_clear(LoadConnectionBuffer *self);
 
 /**
  * load_connection_open:
- * @server: borrowed; on failure, its error is set; on success, it keeps only the address that was
- *   used
+ * @server: borrowed; on failure, its error is set; on success, only the address that was used
+ * remains
  * @wire: borrowed
  * @timeout_ms: the limit for each address
  *
@@ -84,38 +87,39 @@ LoadConnection *load_connection_open(LoadServer *server, const LoadWire *wire, g
 /**
  * load_connection_begin:
  * @server: borrowed
- * @attempt: number of the attempt: attempts use the server's addresses in turn
+ * @attempt: number of the attempt; determines which of the server's addresses is used
  *
  * Begins to connect. When the socket is writable, call load_connection_finish().
  *
- * Returns: (transfer full): or %NULL with an error of the client, which names the server
+ * Returns: (transfer full): a connection, or %NULL with a client error set, which names the server
  */
 LoadConnection *load_connection_begin(const LoadServer *server, guint attempt, const LoadWire *wire,
 				      GError **error);
 
-/* Completes the connection, including the TLS handshake. Returns: %FALSE with an error of the
- * client, which names the server, if this fails */
+/* Completes the connection, including the TLS handshake. Returns: %FALSE with a client error set,
+ * which names the server, if this fails */
 gboolean load_connection_finish(LoadConnection *self, GError **error);
 
 void load_connection_free(LoadConnection *self);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(LoadConnection, load_connection_free)
 
-/* Adds a call, which load_connection_flush() sends. There must be a free slot.
- * @since_ns: load_connection_next_reply() returns it with the reply */
+/* Adds a call, which load_connection_flush() sends. There must be a free slot. @since_ns: returned
+ * with the reply by load_connection_next_reply() */
 void load_connection_add_call(LoadConnection *self, gint64 since_ns);
 
 /**
  * load_connection_flush:
- * @buffer: provides the requests; its received bytes are unchanged
+ * @buffer: contains the requests; its received bytes are unchanged
  *
  * Writes once, if there are unsent bytes. Bytes that the socket does not accept remain unsent.
  *
- * Returns: %FALSE with an error of GIO if the connection is lost. If the other side has closed it,
+ * Returns: %FALSE with a GIOError set if the connection is lost. If the other side has closed it,
  *   load_connection_receive() fails instead, after the replies that arrived before
  */
 gboolean load_connection_flush(LoadConnection *self, LoadConnectionBuffer *buffer, GError **error);
 
-/* Returns whether there are unsent bytes, and the TLS handshake, if any, lets this side send. */
+/* Returns whether there are unsent bytes that can be sent, that is, the TLS handshake does not wait
+ * for the other end. */
 gboolean load_connection_wants_write(const LoadConnection *self);
 
 /**
@@ -125,7 +129,7 @@ gboolean load_connection_wants_write(const LoadConnection *self);
  *
  * Reads once.
  *
- * Returns: %FALSE with an error of GIO if the connection is lost: G_IO_ERROR_CONNECTION_CLOSED if
+ * Returns: %FALSE with a GIOError set if the connection is lost: G_IO_ERROR_CONNECTION_CLOSED if
  *   the other side has closed or reset it
  */
 gboolean load_connection_receive(LoadConnection *self, LoadConnectionBuffer *buffer,
@@ -137,8 +141,8 @@ gboolean load_connection_receive(LoadConnection *self, LoadConnectionBuffer *buf
  * @out_since_ns: (out): VALUES and ERROR only: the call's @since_ns
  *
  * Takes the next reply that was received. If it is INCOMPLETE, its bytes are kept for the next
- * read. A reply is also BROKEN if no completely sent call waits for it. After FOREIGN and BROKEN,
- * the connection is unusable.
+ * read. A reply is also BROKEN if there is no completely sent call to which it belongs. After
+ * FOREIGN and BROKEN, the connection is unusable.
  */
 LoadWireStatus load_connection_next_reply(LoadConnection *self, LoadConnectionBuffer *buffer,
 					  LoadWireReply *out_reply, gint64 *out_since_ns);

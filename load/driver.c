@@ -10,16 +10,16 @@
 
 #define MAX_EVENTS 256
 
-/* The smallest value of an ID and of a counter of Redis. */
+/* The smallest values of an ID, and of a counter in Redis. */
 #define LEAST_VALUE G_GINT64_CONSTANT(1)
 
 #define NS_PER_S G_GINT64_CONSTANT(1000000000)
 
-/* While nothing arrives, a change of phase is at most this late. */
+/* While nothing arrives, a phase begins late by at most this time. */
 #define MAX_WAIT_NS (20 * LOAD_NS_PER_MS)
 
-/* A sleeping thread wakes up late, usually by less than this. So during this time before a call is
- * due, it polls without sleeping. */
+/* A sleeping thread wakes up late, usually by less than this time. So from this time before a call
+ * is due, the thread polls without sleeping. */
 #define SPIN_NS G_GINT64_CONSTANT(40000)
 
 typedef enum {
@@ -28,28 +28,29 @@ typedef enum {
 	LOAD_LANE_UP,
 } LoadLaneState;
 
-/* A connection, which is replaced when it is lost. In an open loop, it also has every n_lanes-th
+/* A connection, which is replaced when it is lost. In an open loop, it also sends every n_lanes-th
  * call of the schedule. */
 typedef struct {
 	LoadConnection *connection; /* NULL if LOST */
 	LoadLaneState state;
 	gboolean watches_write;
 	guint64 next_call; /* number of the next call that this lane sends */
-	guint64 waiting;   /* number of calls that are due and not sent */
-	/* if not UP: times of the calls that were in flight when the connection ended, the oldest
-	 * first */
+	guint64 waiting;   /* number of calls that are due and not sent yet */
+	/* if not UP: start times of the calls that were in flight when the connection ended, the
+	 * oldest first */
 	GArray *again;
-	gint64 active_at_ns; /* time of the last read, of the first call in flight, or of the start
-			      * of the attempt to connect */
-	gint64 retry_at_ns;  /* LOST: when to connect */
-	guint server;        /* index of the server in the driver's servers */
-	guint failures;      /* consecutive failures of attempts or connections */
+	/* time of the last read, of the first call in flight, or of the start of the connection
+	 * attempt */
+	gint64 active_at_ns;
+	gint64 retry_at_ns; /* LOST: when to reconnect */
+	guint server;       /* index of the server in the driver's servers */
+	guint failures;     /* consecutive failures of attempts or connections */
 } LoadLane;
 
 typedef enum {
 	LOAD_PHASE_WARM_UP,
 	LOAD_PHASE_MEASURE,
-	LOAD_PHASE_DRAIN, /* no more calls are made; replies are awaited */
+	LOAD_PHASE_DRAIN, /* no more calls are made; the remaining replies are awaited */
 	LOAD_PHASE_OVER,
 } LoadPhase;
 
@@ -63,18 +64,19 @@ struct _LoadDriver {
 	gboolean started;
 	int epoll_fd;
 	LoadPhase phase;
-	gint64 now_ns;           /* the last reading of the clock */
-	gint64 polled_at_ns;     /* everything that had arrived by then was handled */
+	gint64 now_ns;           /* last reading of the clock */
+	gint64 polled_at_ns;     /* everything that had arrived by this time was handled */
 	gint64 checked_at_ns;    /* time of the last check_lanes() */
 	gint64 next_check_at_ns; /* time of the next check_lanes() */
 	gint64 received_at_ns;
 	guint64 calls_left; /* closed loop: number of calls still to be made */
 	guint64 next_due;   /* open loop: the next call of the schedule */
 	gint64 next_due_ns;
-	guint64 in_flight; /* calls in flight on all connections, or to be sent again */
-	guint64 waiting;   /* sum of the lanes' waiting */
+	/* number of calls in flight on all connections, or waiting to be sent again */
+	guint64 in_flight;
+	guint64 waiting; /* sum of the lanes' waiting */
 	LoadTally *tally;
-	/* Copies of the tally's counts, for other threads. */
+	/* Copies of the tally's counts, for other threads to read. */
 	_Atomic guint64 answered;
 	_Atomic guint64 errors;
 };
@@ -114,7 +116,7 @@ guint64 load_schedule_count(const LoadSchedule *self, gint64 from_ns, gint64 unt
 #define FIRST_BACKOFF_NS   (10 * LOAD_NS_PER_MS)
 #define LONGEST_BACKOFF_NS (100 * LOAD_NS_PER_MS)
 #define NS_PER_ATTEMPT     (LOAD_NS_PER_MS / 10)
-/* after this many doublings, the backoff is above any limit */
+/* after this many doublings, the backoff exceeds any limit */
 #define MAX_DOUBLINGS      8
 
 gint64 load_schedule_retry_ns(guint failures, guint n_servers, guint n_connections, double draw)
@@ -130,17 +132,17 @@ gint64 load_schedule_retry_ns(guint failures, guint n_servers, guint n_connectio
 	return (gint64)((double)pause_ns * (1 + draw) / 2);
 }
 
-/* Lanes: loss of connections, and new connections */
+/* Lanes: lost and new connections */
 
 /* The shortest and longest time between two checks of the lanes. */
 #define LEAST_PAUSE_NS   LOAD_NS_PER_MS
 #define LONGEST_PAUSE_NS (100 * LOAD_NS_PER_MS)
-#define TIMEOUT_PARTS    16 /* a timeout is detected at most this fraction of it too late */
+#define TIMEOUT_PARTS    16 /* a timeout is detected late by at most this fraction of it */
 
-/* Attempts in one check, so that a check does not delay open connections. */
+/* Maximum number of attempts in one check, so that a check does not delay open connections. */
 #define MAX_ATTEMPTS 64
 
-/* @events: epoll's. Returns: %FALSE with an error of GIO */
+/* @events: events of epoll. Returns: %FALSE with a GIOError set */
 static gboolean watch_lane(LoadDriver *self, LoadLane *lane, int operation, guint32 events,
 			   GError **error)
 {
@@ -160,8 +162,8 @@ static const LoadServer *server_of(const LoadDriver *self, const LoadLane *lane)
 
 /* Ends the connection, and schedules a new one. If @why is G_IO_ERROR_CONNECTION_CLOSED, which
  * includes a reset, and no reply was incomplete, the calls in flight are sent again. Otherwise they
- * count as errors of the kind that @why implies. The end of a connection without calls in flight is
- * not an error. */
+ * count as errors; @why determines the kind. The end of a connection without calls in flight is not
+ * an error. */
 static void lose_lane(LoadDriver *self, LoadLane *lane, const GError *why)
 {
 	LoadConnection *connection = lane->connection;
@@ -205,7 +207,7 @@ static void lose_lane(LoadDriver *self, LoadLane *lane, const GError *why)
 				     MAX(lane->retry_at_ns, self->checked_at_ns + LEAST_PAUSE_NS));
 }
 
-/* Counts as errors the oldest @count of the calls that wait to be sent again. */
+/* Counts the oldest @count calls that wait to be sent again as errors. */
 static void give_up_again(LoadDriver *self, LoadLane *lane, guint count)
 {
 	if (count == 0)
@@ -217,7 +219,7 @@ static void give_up_again(LoadDriver *self, LoadLane *lane, guint count)
 					      server_of(self, lane)->address->text));
 }
 
-/* Counts as errors the calls that have waited for the connection longer than the timeout. */
+/* Counts calls that have waited for the connection longer than the timeout as errors. */
 static void expire_lane(LoadDriver *self, LoadLane *lane)
 {
 	gint64 before_ns = self->now_ns - self->config.timeout_ns;
@@ -239,7 +241,7 @@ static void expire_lane(LoadDriver *self, LoadLane *lane)
 	if (n > 0)
 		load_tally_add_errors(
 			self->tally, LOAD_ERROR_UNSENT, n,
-			g_strdup_printf("%s: no connection before the timeout of a due call",
+			g_strdup_printf("%s: a due call timed out before a connection was open",
 					server_of(self, lane)->address->text));
 }
 
@@ -254,8 +256,8 @@ static void check_lanes(LoadDriver *self)
 	for (guint i = 0; i < self->n_lanes; i++) {
 		LoadLane *lane = &self->lanes[i];
 		const char *server = server_of(self, lane)->address->text;
-		/* compare with the last poll: if this thread was stopped for a while, replies that
-		 * arrived meanwhile are not late */
+		/* compare with the time of the last poll: if this thread was stopped for a while,
+		 * replies that arrived in the meantime are not late */
 		gboolean is_silent =
 			self->polled_at_ns - lane->active_at_ns > self->config.timeout_ns;
 		g_autoptr(GError) error = NULL;
@@ -358,8 +360,8 @@ void load_driver_free(LoadDriver *self)
 
 /* The clock and the phases */
 
-/* The tally's CPU time covers the phase MEASURE: it is subtracted at the phase's start, and added
- * at its end. */
+/* The tally's CPU time covers the phase MEASURE: the CPU time at the start of the phase is
+ * subtracted, and the one at its end is added. */
 static void set_phase(LoadDriver *self, LoadPhase phase)
 {
 	gint64 sign = (self->phase == LOAD_PHASE_MEASURE) - (phase == LOAD_PHASE_MEASURE);
@@ -449,7 +451,7 @@ static void add_call(LoadDriver *self, LoadLane *lane, gint64 since_ns)
 	self->in_flight++;
 }
 
-/* Closed loop: makes a call for each free slot, while calls are left. */
+/* Closed loop: adds a call for each free slot, as long as calls are left. */
 static void fill_slots(LoadDriver *self, LoadLane *lane)
 {
 	guint64 n =
@@ -464,8 +466,8 @@ static void fill_slots(LoadDriver *self, LoadLane *lane)
 }
 
 /* Open loop: sends the calls that wait, while there are free slots.
- * @lag_ns: (nullable): records how late this thread sends them; %NULL if they waited for a slot or
- *   a connection */
+ * @lag_ns: (nullable): records how late this thread sends them; %NULL if they were waiting for a
+ * slot or a connection */
 static void send_waiting(LoadDriver *self, LoadLane *lane, LoadHistogram *lag_ns)
 {
 	guint64 n = MIN(lane->connection->wire->slots - lane->connection->in_flight, lane->waiting);
@@ -486,7 +488,7 @@ static void send_waiting(LoadDriver *self, LoadLane *lane, LoadHistogram *lag_ns
 	self->waiting -= n;
 }
 
-/* Writes once. If bytes are left, epoll reports when the socket accepts more. */
+/* Writes once. If bytes remain, epoll reports when the socket accepts more. */
 static gboolean flush_lane(LoadDriver *self, LoadLane *lane, GError **error)
 {
 	gboolean wants_write;
@@ -545,7 +547,7 @@ static void make_due_calls(LoadDriver *self)
 	}
 }
 
-/* Takes the replies that were received. Returns: %FALSE with an error of GIO if the connection is
+/* Handles the received replies. Returns: %FALSE with a GIOError set if the connection is
  * unusable */
 static gboolean take_replies(LoadDriver *self, LoadConnection *connection, GError **error)
 {
@@ -585,7 +587,7 @@ static gboolean serve_lane(LoadDriver *self, LoadLane *lane, GError **error)
 		lane->active_at_ns = self->now_ns;
 		good = take_replies(self, lane->connection, error);
 	} while (good && lane->connection->has_more);
-	if (tally->answered > answered) /* there were good replies */
+	if (tally->answered > answered) /* set if there were good replies */
 		load_gaps_end_one(&tally->gaps, self->now_ns, self->in_flight + self->waiting > 0);
 	if (!good)
 		return FALSE;
@@ -593,8 +595,8 @@ static gboolean serve_lane(LoadDriver *self, LoadLane *lane, GError **error)
 	return send_more(self, lane, error);
 }
 
-/* Completes a connection whose socket is writable. Sends the calls that were in flight on the last
- * one, and more. */
+/* Completes a connection whose socket is writable. Sends the calls that were in flight on the
+ * previous connection, and new ones. */
 static gboolean complete_lane(LoadDriver *self, LoadLane *lane, GError **error)
 {
 	if (!load_connection_finish(lane->connection, error) ||
@@ -604,7 +606,7 @@ static gboolean complete_lane(LoadDriver *self, LoadLane *lane, GError **error)
 	lane->active_at_ns = self->now_ns;
 	self->tally->made_again++;
 	expire_lane(self, lane);
-	/* the new connection has a slot for each */
+	/* the new connection has a slot for each of them */
 	for (guint i = 0; i < lane->again->len; i++)
 		load_connection_add_call(lane->connection, g_array_index(lane->again, gint64, i));
 	self->tally->sent_again += lane->again->len;
@@ -622,8 +624,8 @@ static int wait_for_events(LoadDriver *self, struct epoll_event *events)
 	struct timespec limit = {.tv_nsec = MAX(wait_ns, 0)};
 	int n_events = epoll_pwait2(self->epoll_fd, events, MAX_EVENTS, &limit, NULL);
 
-	/* epoll_pwait2() is missing before Linux 5.11 and in some sandboxes: then the rest of the
-	 * last millisecond is spent polling */
+	/* epoll_pwait2() is missing before Linux 5.11 and in some sandboxes; without it, the last
+	 * fraction of a millisecond is spent polling */
 	if (n_events < 0 && errno != EINTR)
 		n_events = epoll_wait(self->epoll_fd, events, MAX_EVENTS,
 				      (int)(limit.tv_nsec / LOAD_NS_PER_MS));
@@ -636,7 +638,7 @@ static void end_load(LoadDriver *self)
 	const LoadDriverConfig *config = &self->config;
 	const LoadSchedule *schedule = &config->schedule;
 	gboolean was_stopped = self->tally->stopped_ns > 0;
-	/* in a closed loop, the servers were silent; in an open loop, this thread could not run
+	/* in a closed loop, the servers did not answer; in an open loop, this thread could not run
 	 * until the end */
 	guint64 never_made = config->calls < G_MAXUINT64 ? self->calls_left : 0;
 
@@ -680,7 +682,7 @@ static void *run_driver(void *data)
 	const atomic_bool *stopper = self->config.stop;
 	struct epoll_event events[MAX_EVENTS];
 
-	/* by default, the kernel can fire timers up to 50 us late, to join them */
+	/* by default, the kernel may delay timers by up to 50 us to coalesce them */
 	prctl(PR_SET_TIMERSLACK, 1);
 	load_connection_buffer_init(&self->buffer, self->config.wire);
 	self->calls_left = self->config.calls;
@@ -700,7 +702,8 @@ static void *run_driver(void *data)
 		for (int i = 0; i < n_events; i++) {
 			LoadLane *lane = events[i].data.ptr;
 			g_autoptr(GError) error = NULL;
-			gboolean good = TRUE; /* it may be LOST since an event of the same poll */
+			/* an earlier event of the same poll may have made it LOST */
+			gboolean good = TRUE;
 
 			if (lane->state == LOAD_LANE_CONNECTING) {
 				follow_clock(self);

@@ -9,7 +9,7 @@
 #include "load/tally.h"
 
 /*
- * The due times of the calls of an open loop, which do not depend on earlier calls. Call n is due n
+ * The due times of calls in an open loop, which do not depend on earlier calls. Call n is due n
  * intervals after the start, so rounding errors do not accumulate.
  */
 typedef struct {
@@ -19,13 +19,13 @@ typedef struct {
 
 /**
  * load_schedule_make:
- * @rate: calls a second, of all threads together
- * @connections: of all threads together
+ * @rate: calls per second of all threads together @connections: number of connections of all
+ * threads together
  * @first: the number of this schedule's first connection
  * @count: the number of this schedule's connections
  *
- * Returns: a schedule with the share of the rate for these connections, shifted so that the calls
- * of several threads alternate
+ * Returns: a schedule with these connections' share of the rate, shifted so that the calls of
+ * several threads alternate
  */
 LoadSchedule load_schedule_make(gint64 start_ns, double rate, guint64 connections, guint64 first,
 				guint64 count);
@@ -40,34 +40,34 @@ guint64 load_schedule_count(const LoadSchedule *self, gint64 from_ns, gint64 unt
 
 /**
  * load_schedule_retry_ns:
- * @failures: consecutive failures of the connection or of attempts to make it, 1 or more
- * @n_servers: the servers that it tries in turn
- * @n_connections: the connections of the thread
+ * @failures: number of consecutive failures of the connection or of attempts to open it, 1 or more
+ * @n_servers: number of servers that it tries in turn @n_connections: number of connections of the
+ * thread
  * @draw: random, 0 to 1
  *
  * Returns the backoff before the next attempt. It is 0 until every server was tried. Then its limit
- * is 10 ms, which doubles each round up to 100 ms, or more if a thread would otherwise make over
- * 10,000 attempts a second. The backoff is random, between half of the limit and the limit.
+ * is 10 ms, and doubles in each round up to 100 ms, or more if a thread would otherwise make more
+ * than 10,000 attempts a second. The backoff is random, between half of the limit and the limit.
  */
 gint64 load_schedule_retry_ns(guint failures, guint n_servers, guint n_connections, double draw);
 
 /*
  * One thread that generates load: an epoll loop with its own connections.
  *
- * Closed loop: every connection keeps all its slots in flight, so each reply is followed by the
- * next call.
+ * Closed loop: every connection keeps calls in flight in all its slots, so each reply is followed
+ * by the next call.
  *
- * Open loop: calls are due by a schedule, on the connections in turn. If there is no free slot, the
- * call waits for one, but its latency is measured from its due time. So it includes all delays that
- * a slow server causes.
+ * Open loop: a schedule determines when calls are due, on the connections in turn. If there is no
+ * free slot, the call waits for one, but its latency is measured from its due time. So it includes
+ * all delays that a slow server causes.
  *
  * If a connection ends, or is silent for the timeout with calls in flight, the lane connects to the
- * next server. If the other side closed or reset the connection, and not within a reply, the next
- * connection sends the calls in flight again, like clients that expect restarts. Their latency is
- * still measured from the time at which they were first made or due. If the connection ended in
- * another way, the calls count as errors. Until the lane is connected, a closed loop makes no other
- * calls on it; in an open loop, calls become due, and are sent on the next connection. A call that
- * has no connection within the timeout is an error.
+ * next server. If the other side closed or reset the connection, but not within a reply, the calls
+ * in flight are sent again on the next connection, as clients would do. Their latency is still
+ * measured from the time at which they were first made or due. If the connection ended in another
+ * way, the calls count as errors. Until the lane is connected, a closed loop makes no other calls
+ * on it; in an open loop, calls continue to become due, and are sent on the next connection. A call
+ * that gets no connection within the timeout is an error.
  *
  * After the measurement, no more calls are made. Calls that are in flight, or due but not sent,
  * count as errors unless they are answered within the timeout. The connections are closed at the
@@ -79,18 +79,19 @@ typedef struct _LoadDriver LoadDriver;
 
 typedef struct {
 	const LoadWire *wire; /* borrowed */
-	/* CLOCK_MONOTONIC; LoadTally describes what is measured in this time. */
+	/* CLOCK_MONOTONIC times; see LoadTally for what is measured between them. */
 	gint64 measure_from_ns;
 	gint64 measure_until_ns;
-	/* Closed loop: the number of calls to make; then measure_until_ns is G_MAXINT64. The load
-	 * ends when each call has been answered or counts as an error, or after @silence_ns without
-	 * a reply. Calls that were not made then count as errors. G_MAXUINT64: no limit. */
+	/* Closed loop: the number of calls to make; if it is limited, measure_until_ns is
+	 * G_MAXINT64. The load ends when each call has been answered or counts as an error, or
+	 * after @silence_ns without a reply. Calls that were not made then count as errors.
+	 * G_MAXUINT64 for no limit. */
 	guint64 calls;
 	gint64 silence_ns;
 	LoadSchedule schedule; /* interval_ns is 0 for a closed loop */
 	gint64 timeout_ns;
-	/* (nullable): borrowed; if it becomes true, the load ends at once. Calls in flight or due
-	 * then count neither as calls nor as errors. */
+	/* (nullable): borrowed; if it becomes true, the load ends at once. Calls that are in flight
+	 * or due at this time count neither as calls nor as errors. */
 	const atomic_bool *stop;
 	LoadIdLog *
 		/* (nullable): borrowed; if set, the driver also checks that IDs increase on each
@@ -101,21 +102,21 @@ typedef struct {
 /**
  * load_driver_new:
  * @servers: (element-type LoadServer): borrowed; a connection uses them in turn
- * @connections: (transfer full) (element-type LoadConnection): to some of these, with
- *   load_connection_free() as free function
+ * @connections: (transfer full) (element-type LoadConnection): connections to some of these
+ * servers; the array's free function is load_connection_free()
  *
- * Returns: (transfer full) (nullable): a driver; %NULL with an error of GIO
+ * Returns: (transfer full) (nullable): a driver; %NULL with a GIOError set
  */
 LoadDriver *load_driver_new(GPtrArray *servers, GPtrArray *connections, GError **error);
 void load_driver_free(LoadDriver *self);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(LoadDriver, load_driver_free)
 
-/* Starts the thread; a failure to start is an error in the tally. @config is copied. */
+/* Starts the thread. If this fails, the tally contains an error. @config is copied. */
 void load_driver_start(LoadDriver *self, const LoadDriverConfig *config);
 
 /**
  * load_driver_wait:
- * @deadline_realtime: (nullable): CLOCK_REALTIME; without limit if %NULL
+ * @deadline_realtime: (nullable): a time of CLOCK_REALTIME; if %NULL, waits without limit
  *
  * Returns: %TRUE when the thread has ended
  */
@@ -124,7 +125,7 @@ gboolean load_driver_wait(LoadDriver *self, const struct timespec *deadline_real
 /* Returns the results, after load_driver_wait() has returned %TRUE. */
 const LoadTally *load_driver_tally(const LoadDriver *self);
 
-/* Thread-safe while the driver runs. Adds its answered calls and its errors so far. */
+/* Thread-safe while the driver runs. Adds the driver's answered calls and its errors so far. */
 void load_driver_count(const LoadDriver *self, guint64 *answered, guint64 *errors);
 
 /* Returns the time of CLOCK_MONOTONIC. */

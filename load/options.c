@@ -49,7 +49,8 @@ static gboolean parse_real(const char *text, double min, double max, double *out
 	char *end;
 	double number = g_ascii_strtod(text, &end);
 
-	/* without blanks, a sign, hexadecimal digits, "nan" and "inf", which strtod reads too */
+	/* without whitespace, a sign, hexadecimal digits, "nan" or "inf", which strtod() accepts
+	 * too */
 	if (end == text || *end != '\0' || text[strspn(text, "0123456789.e")] != '\0' ||
 	    !(number >= min && number <= max))
 		return FALSE;

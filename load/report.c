@@ -12,7 +12,7 @@ static const struct {
 	{"p99.9", "p99_9", 0.999}, {"p99.99", "p99_99", 0.9999}, {"max", "max", 1},
 };
 
-/* The names of each LoadError in the text and in JSON. */
+/* The names of each LoadError in text and in JSON. */
 static const struct {
 	const char *label;
 	const char *key;
@@ -49,7 +49,7 @@ static guint64 ids_per_call(const LoadOptions *options)
 	return load_wire_is_batch(options->form.call) ? options->form.count : 1;
 }
 
-/* Returns: (transfer full): separated by commas. */
+/* Returns: (transfer full): the names, separated by commas. */
 static char *server_names(const LoadOptions *options)
 {
 	GString *names = g_string_new(NULL);
@@ -67,8 +67,8 @@ gboolean load_report_is_interrupted(const LoadReport *self)
 	return self->tally->stopped_ns > 0;
 }
 
-/* Returns how long an outage must be to be counted: longer than 100 ms, and than three times the
- * fastest call */
+/* Returns the length above which an outage counts: 100 ms, or three times the fastest call if that
+ * is longer */
 static gint64 least_outage_ns(const LoadReport *self)
 {
 	guint64 fastest_ns = load_histogram_quantile(&self->tally->latency_ns, 0);
@@ -81,7 +81,7 @@ static gboolean kept_up(const LoadReport *self)
 {
 	const LoadTally *tally = self->tally;
 
-	/* one call may be in flight at the end */
+	/* allow for one call that is in flight at the end */
 	return tally->in_time + tally->due / 100 + 1 >= tally->due;
 }
 
@@ -178,9 +178,10 @@ static void append_check(GString *out, const LoadReport *self)
 	if (tally->out_of_order == 0)
 		g_string_append(out, ", increasing on each connection");
 	else
-		g_string_append_printf(
-			out, ", %" G_GUINT64_FORMAT " not above the one before on their connection",
-			tally->out_of_order);
+		g_string_append_printf(out,
+				       ", %" G_GUINT64_FORMAT
+				       " not above the previous one on their connection",
+				       tally->out_of_order);
 	if (verdict->left_out > 0)
 		g_string_append_printf(
 			out, "; %" G_GUINT64_FORMAT " more were not checked for duplicates",
@@ -204,7 +205,7 @@ char *load_report_text(const LoadReport *self)
 		g_string_append(out, "INTERRUPTED before the measurement\n");
 	g_string_append_printf(out, "calls     %.0f /s", per_second(self, tally->in_time));
 	if (self->options->rate > 0)
-		g_string_append_printf(out, " of the %.15g /s asked for", self->options->rate);
+		g_string_append_printf(out, " of the requested %.15g /s", self->options->rate);
 	if (self->options->rate > 0 && !kept_up(self))
 		g_string_append(out, ": COULD NOT KEEP UP");
 	g_string_append_printf(out, "\nIDs       %.0f /s\n",
@@ -229,8 +230,7 @@ char *load_report_text(const LoadReport *self)
 		append_quantiles(out, "sent late", &tally->lag_ns);
 		g_string_append_printf(out,
 				       "waited    %" G_GUINT64_FORMAT " of %" G_GUINT64_FORMAT
-				       " calls, for a call in flight to be answered, or for a "
-				       "connection\n",
+				       " calls, for a free slot or a connection\n",
 				       tally->queued, tally->due);
 	}
 	g_string_append_printf(out, "load CPU  user %.2f s, system %.2f s\n",

@@ -4,26 +4,27 @@
 #include "load/options.h"
 #include "load/tally.h"
 
-/* The result of a run. */
+/* The report on a run. */
 typedef struct {
 	const LoadOptions *options; /* borrowed */
-	LoadTally *tally;           /* merged from all threads */
+	LoadTally *tally;           /* merged results of all threads */
 	double measured_s;          /* length of the measurement, for rates */
-	LoadIdLogVerdict verdict;   /* set with options->check */
+	LoadIdLogVerdict verdict;   /* valid if options->check is set */
 } LoadReport;
 
 void load_report_clear(LoadReport *self);
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC(LoadReport, load_report_clear)
 
-/* Returns whether the run was stopped before its end. */
+/* Returns whether the run was interrupted. */
 gboolean load_report_is_interrupted(const LoadReport *self);
 
-/* Returns: (transfer full): a few lines of text. */
+/* Returns: (transfer full): the report as a few lines of text. */
 char *load_report_text(const LoadReport *self);
 
-/* Returns: (transfer full): an object and a newline. */
+/* Returns: (transfer full): the report as a JSON object and a newline. */
 char *load_report_json(const LoadReport *self);
 
-/* Returns: (transfer full) (nullable): the failure, in one line; %NULL if calls were answered, none
- * was an error, and all checks passed. An interrupted run needs no answered calls. */
+/* Returns: (transfer full) (nullable): the reason why the run has failed, in one line. %NULL if
+ * calls were answered, there were no errors, and all checks passed. An interrupted run does not
+ * fail because no calls were answered. */
 char *load_report_complaint(const LoadReport *self);

@@ -5,7 +5,8 @@
 
 #include "load/driver.h"
 
-/* Added to the timeout, so that a server can come back, or another one can be found. */
+/* Added to the timeout, so that there is time for a server to come back, or for another one to be
+ * tried. */
 #define SILENCE_NS (10000 * LOAD_NS_PER_MS)
 
 #define CHECK_LIMIT (32 * 1024 * 1024) /* maximum number of IDs that are checked for duplicates */
@@ -16,13 +17,13 @@ struct _LoadRun {
 	GPtrArray *servers; /* (element-type LoadServer) */
 	GPtrArray *idle;    /* (element-type LoadConnection) */
 	GPtrArray *drivers; /* (element-type LoadDriver) */
-	LoadIdLog *id_logs; /* (nullable): one for each driver */
+	LoadIdLog *id_logs; /* (nullable): array with one element for each driver */
 	LoadTally *tally;
 };
 
-/* Opens the connections with the numbers from @first to @end - 1, to the servers in turn. Skips
- * servers that are down. Returns: (transfer full) (element-type LoadConnection): or %NULL with the
- * first server's error if all are down. */
+/* Opens the connections with the numbers @first to @end - 1, to the servers in turn. Skips servers
+ * that are down. Returns: (transfer full) (element-type LoadConnection): the connections, or %NULL
+ * with the first server's error set if all servers are down. */
 static GPtrArray *open_connections(LoadRun *self, guint64 first, guint64 end, GError **error)
 {
 	guint n_servers = self->servers->len;
@@ -53,7 +54,8 @@ static GPtrArray *open_connections(LoadRun *self, guint64 first, guint64 end, GE
 	return g_steal_pointer(&connections);
 }
 
-/* Returns how many of @total things, which all threads share evenly, belong to the threads before .
+/* Distributes @total things evenly over all threads, and returns how many belong to the threads
+ * before .
  * @thread */
 static guint64 share_before(const LoadOptions *options, guint64 total, guint64 thread)
 {

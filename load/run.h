@@ -8,8 +8,8 @@
 #include "load/options.h"
 #include "load/report.h"
 
-/* Called once a second by the thread that runs the load. @calls: calls answered in the last second
- */
+/* Called once a second by the thread that runs the load. @calls: number of calls answered in the
+ * last second */
 typedef void (*LoadRunProgress)(guint second, guint64 calls, guint64 errors);
 
 /* The connections of a load, and the threads that share them. */
@@ -17,13 +17,13 @@ typedef struct _LoadRun LoadRun;
 
 /**
  * load_run_new:
- * @options: borrowed; load_options_check() has accepted them
+ * @options: borrowed; must have passed load_options_check()
  *
- * Opens the connections. If a server refuses a connection, this connection and all later ones are
- * opened to the other servers.
+ * Opens the connections. If a server refuses a connection, uses the other servers for this
+ * connection and all later ones.
  *
- * Returns: (transfer full): or %NULL with an error of the client or GIO if no server accepts
- * connections, or there is no memory for the check of the IDs
+ * Returns: (transfer full): a run, or %NULL with a client error or a GIOError set if no server
+ * accepts connections, or if there is no memory to check the IDs
  */
 LoadRun *load_run_new(const LoadOptions *options, GError **error);
 void load_run_free(LoadRun *self);
@@ -36,6 +36,6 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(LoadRun, load_run_free)
  *
  * Runs the load, and waits for its end. Call it once.
  *
- * Returns: the report, also if calls failed; it borrows the options
+ * Returns: the report, even if calls have failed; it borrows the options
  */
 LoadReport load_run_go(LoadRun *self, LoadRunProgress progress, const atomic_bool *stop);

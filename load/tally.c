@@ -14,7 +14,7 @@ guint64 load_histogram_bucket_end(guint index)
 	if (index < SUB_BUCKETS)
 		return index;
 	shift = (index >> LOAD_HISTOGRAM_SUB_BITS) - 1;
-	/* the last bucket ends at 2^64 - 1: the sum wraps to 0, from which 1 is subtracted */
+	/* the last bucket ends at 2^64 - 1: the sum wraps to 0, and 1 is subtracted from that */
 	return ((guint64)(index - (shift << LOAD_HISTOGRAM_SUB_BITS) + 1) << shift) - 1;
 }
 
@@ -23,7 +23,7 @@ void load_histogram_record(LoadHistogram *self, guint64 value)
 	guint bucket = (guint)value;
 
 	/* The index keeps the highest LOAD_HISTOGRAM_SUB_BITS + 1 bits of a value, of which the
-	 * first is always set. The number of bits shifted out tells the power of two. */
+	 * first is always set. The number of bits shifted out determines the power of two. */
 	if (value >= SUB_BUCKETS) {
 		guint shift = 63 - LOAD_HISTOGRAM_SUB_BITS - (guint)__builtin_clzll(value);
 
@@ -64,8 +64,8 @@ double load_histogram_mean(const LoadHistogram *self)
 
 typedef struct {
 	gint64 from_ns;
-	gint64 wanted_ns; /* G_MAXINT64: no call was wanted */
-	gint64 until_ns;  /* G_MAXINT64: the gap did not end */
+	gint64 wanted_ns; /* G_MAXINT64 if no call was wanted */
+	gint64 until_ns;  /* G_MAXINT64 if the gap has not ended */
 } Gap;
 
 void load_gaps_clear(LoadGaps *self)
@@ -136,7 +136,7 @@ LoadOutages load_gaps_outages(const LoadGaps *self, gint64 longer_than_ns)
 		gint64 from_ns = MAX(gap->from_ns, gap->wanted_ns);
 		gint64 until_ns = MIN(gap->until_ns, self->ended_ns);
 
-		/* subtract, because from_ns can be G_MAXINT64 */
+		/* compare by subtraction, because from_ns can be G_MAXINT64 */
 		if (from_ns >= until_ns - longer_than_ns)
 			continue;
 		outages.count++;

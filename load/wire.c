@@ -15,12 +15,12 @@ const char *const load_wire_call_names[] = {"get_id", "get_ids", "get_id_runs", 
 #define RUN_BYTES   19
 #define SEQID_BYTES 4
 
-/* Limits for replies. No reply nests deeper, and a list can have as many items as its bytes allow.
- */
+/* Limits for replies. No reply is nested more deeply, and only its length limits the number of
+ * items in a list. */
 #define MAX_DEPTH  2
 #define MAX_VALUES G_MAXUINT
 
-/* Sequence numbers have 31 bits with the highest one set, so they are positive and never 0. */
+/* Sequence numbers have 31 bits and the highest one is set, so they are positive and never 0. */
 #define SEQID_BASE (1u << 30)
 #define SEQID_MASK (SEQID_BASE - 1)
 
@@ -37,8 +37,8 @@ static guint32 read_u32(const guint8 *bytes)
 	return GUINT32_FROM_BE(value);
 }
 
-/* Makes the request, and the bytes before the values of a good reply; for runs, the bytes before
- * the number of runs. */
+/* Prepares the request, and the bytes that precede the values of a good reply; for runs, the bytes
+ * that precede the number of runs. */
 static void make_thrift_templates(LoadWire *wire)
 {
 	gboolean gives_runs = wire->form.call == LOAD_WIRE_GET_ID_RUNS;
@@ -46,7 +46,7 @@ static void make_thrift_templates(LoadWire *wire)
 	GByteArray *start = g_byte_array_new();
 	guint32 length;
 
-	byte_writer_be32(request, 0); /* room for the length of the frame */
+	byte_writer_be32(request, 0); /* space for the length of the frame */
 	byte_writer_be32(request, STRICT_VERSION | MESSAGE_CALL);
 	byte_writer_text(request, wire->call_name);
 	wire->request_seqid_offset = request->len;
@@ -149,8 +149,8 @@ static LoadWireStatus parse_thrift(const LoadWire *wire, const guint8 *data, gsi
 	LoadWireStatus status;
 	gsize length;
 
-	/* A TLS alert (RFC 8446, 5.1). No reply begins with these bytes, and as a frame's length
-	 * they exceed the limit. */
+	/* A TLS alert (RFC 8446, 5.1). No reply begins with these bytes, and interpreted as a
+	 * frame's length, they exceed the limit. */
 	if (available >= 2 && data[0] == 21 && data[1] == 3)
 		return LOAD_WIRE_TLS;
 	if (available < FRAME_BYTES)
@@ -273,7 +273,7 @@ gint64 load_wire_next_value(const LoadWire *self, LoadWireReply *reply)
 			reply->next_value = reader.at;
 		}
 		value = (guint64)reply->next_in_run;
-		/* not after the last value, which can be the largest possible one */
+		/* not done after the last value, which can be the largest possible one */
 		if (--reply->left_in_run > 0)
 			reply->next_in_run++;
 		return (gint64)value;

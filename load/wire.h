@@ -4,15 +4,15 @@
 #include <glib.h>
 
 /*
- * The bytes of calls and replies: Thrift's strict binary protocol, framed, as the official clients
- * speak it, and Redis's INCR for a comparison. All bytes of a request except its sequence number
- * are made before the run. A good reply is recognised by comparing it with a template.
+ * The bytes of calls and replies: Thrift's strict binary protocol, framed, as used by the official
+ * clients; or Redis's INCR, for comparison. All bytes of a request except its sequence number are
+ * prepared before the run. A good reply is recognised by comparing it with a template.
  *
  * Calls on a connection have consecutive sequence numbers, starting at a random one, and a reply
  * must contain the number of its call. Redis has no such numbers, so it does not show to which call
  * a reply belongs.
  *
- * Immutable; all threads share one.
+ * Immutable; all threads share one object.
  */
 typedef enum {
 	LOAD_WIRE_GET_ID,
@@ -24,7 +24,7 @@ typedef enum {
 /* Names by LoadWireCall, NULL-terminated. */
 extern const char *const load_wire_call_names[];
 
-/* Returns whether the call has a count, and returns that many IDs. */
+/* Returns whether the call takes a count, and returns this many IDs. */
 gboolean load_wire_is_batch(LoadWireCall call);
 
 typedef struct {
@@ -38,17 +38,18 @@ typedef struct _LoadWire LoadWire;
 typedef enum {
 	LOAD_WIRE_INCOMPLETE, /* more bytes must be read */
 	LOAD_WIRE_VALUES,
-	LOAD_WIRE_ERROR,   /* an exception, or another reply to the call that is not a good one */
-	LOAD_WIRE_FOREIGN, /* the reply to another call: the bytes after it cannot be trusted */
-	LOAD_WIRE_BROKEN,  /* not a reply: the start of the next one is unknown */
+	LOAD_WIRE_ERROR,   /* an exception, or another unsuccessful reply to the call */
+	LOAD_WIRE_FOREIGN, /* a reply to another call, so the bytes after it cannot be trusted */
+	LOAD_WIRE_BROKEN,  /* not a reply, so the start of the next one is unknown */
 	LOAD_WIRE_TLS,     /* a TLS alert, not a reply */
 } LoadWireStatus;
 
 typedef struct {
 	const guint8 *bytes; /* the whole reply; borrowed from the caller's buffer */
 	gsize length;
-	const guint8 *next_value; /* VALUES: like the next fields, for load_wire_next_value() */
-	gint64 next_in_run;       /* if the values are runs: next value of the current run */
+	/* this member and the next ones: set for VALUES, and used by load_wire_next_value() */
+	const guint8 *next_value;
+	gint64 next_in_run; /* if the values are runs: next value of the current run */
 	gint32 left_in_run;
 	gboolean in_runs;
 } LoadWireReply;
@@ -58,19 +59,19 @@ struct _LoadWire {
 	const char *call_name; /* name of the form's call */
 	guint slots;           /* maximum number of calls in flight on a connection */
 	guint values_per_call; /* number of values in a good reply */
-	guint8 *request;       /* a template, whose copies load_wire_number_requests() completes */
+	guint8 *request;       /* a template; load_wire_number_requests() completes its copies */
 	gsize request_bytes;
-	gsize largest_reply; /* in bytes; a longer reply is BROKEN */
+	gsize largest_reply; /* maximum length of a reply in bytes; a longer reply is BROKEN */
 
-	/* private: the sequence number's offset in a request; the bytes of a good reply before its
-	 * values, and the sequence number's offset in them */
+	/* private: offset of the sequence number in a request; the bytes that precede the values of
+	 * a good reply, and the offset of the sequence number in them */
 	gsize request_seqid_offset;
 	guint8 *start;
 	gsize start_bytes;
 	gsize start_seqid_offset;
 };
 
-/* The lowest limit on the length of a reply, with room for any exception. */
+/* The minimum of the limit on the length of a reply; any exception fits. */
 #define LOAD_WIRE_MAX_ERROR_BYTES 4096
 
 /**
@@ -85,8 +86,8 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(LoadWire, load_wire_free)
 /**
  * load_wire_number_requests:
  * @requests: @count copies of the request, one after the other
- * @call: number of the first call on its connection; the others have the next numbers, which wrap
- *   around
+ * @call: number of the first call on its connection; the others get the following numbers, which
+ * wrap around
  *
  * Sets the sequence numbers.
  */
@@ -102,7 +103,7 @@ void load_wire_number_requests(const LoadWire *self, guint8 *requests, guint cou
 LoadWireStatus load_wire_parse(const LoadWire *self, const guint8 *data, gsize length, guint32 call,
 			       LoadWireReply *out_reply);
 
-/* Returns the next value of a reply that is VALUES, which has values_per_call of them. */
+/* Returns the next of the values_per_call values of a reply that is VALUES. */
 gint64 load_wire_next_value(const LoadWire *self, LoadWireReply *reply);
 
 /* Returns: (transfer full): the description of a reply that was ERROR, in printable ASCII. */

@@ -17,11 +17,11 @@
 #define PROGRAM_MAX_BYTES 64
 
 struct _SnowflakeNode {
-	ForkMark *mark; /* NULL: not created yet */
+	ForkMark *mark; /* NULL if not created yet */
 	Options *options;
 	Issuer issuer;
-	/* The keeper's events. A thread reads n_events, finds no lease, and waits until n_events
-	 * has changed, so it misses no event. */
+	/* The keeper's events. A thread reads n_events, finds no lease, and then waits until
+	 * n_events has changed, so it misses no event. */
 	_Atomic guint64 n_events;
 	pthread_mutex_t mutex;
 	pthread_cond_t changed; /* signals a change of n_events */
@@ -29,7 +29,7 @@ struct _SnowflakeNode {
 
 G_DEFINE_QUARK(snowflake_node_error_quark, snowflake_node_error)
 
-/* Sets @error to the message of @from, with a code that callers know. Frees @from, and returns
+/* Sets @error to the message of @from, with a code from the public header. Frees @from, and returns
  * %FALSE. */
 static gboolean propagate_failure(GError **error, SnowflakeNodeError code, GError *from)
 {
@@ -50,7 +50,8 @@ static void note_event(gpointer user_data)
 	pthread_mutex_unlock(&self->mutex);
 }
 
-/* Waits until the keeper has reported more than @n_seen events, or until @until_us, monotonic. */
+/* Waits until the keeper has reported more than @n_seen events, or until @until_us, a monotonic
+ * time. */
 static void wait_for_event(SnowflakeNode *self, guint64 n_seen, gint64 until_us)
 {
 	pthread_mutex_lock(&self->mutex);
@@ -84,7 +85,8 @@ static const ForkGuardLocks locks = {hold_locks, release_locks, release_locks_in
 
 /* Start */
 
-/* Disables cancellation: a thread that is cancelled while it waits would never unlock its lock.
+/* Disables cancellation, because a thread that is cancelled while it waits would never unlock its
+ * lock.
  * Returns: the state to restore with pthread_setcancelstate() */
 static int begin_uncancelled(void)
 {
@@ -120,8 +122,8 @@ static gboolean await_lease(SnowflakeNode *self, guint timeout_ms, GError **erro
 	}
 }
 
-/* Returns: (transfer full) (nullable): the program's name in records: @given if it is valid, or
- * else the name of the program's file, with a hyphen for each invalid character */
+/* Returns: (transfer full) (nullable): the program's name for records: @given if it is valid, or
+ * else the name of the program's file, with a hyphen in place of each invalid character */
 static char *program_name(const char *given, GError **error)
 {
 	const char *file = program_invocation_short_name;
@@ -159,7 +161,7 @@ static SnowflakeNode *make_node(const SnowflakeNodeConfig *config, GError **erro
 
 	if (config == NULL) {
 		g_set_error(error, SNOWFLAKE_NODE_ERROR, SNOWFLAKE_NODE_ERROR_INVALID_ARGUMENT,
-			    "the configuration is missing; pass one, which can be all zeros");
+			    "the configuration is NULL; pass one, which can be all zeros");
 		return NULL;
 	}
 	program = program_name(config->program, error);
@@ -233,8 +235,8 @@ static gboolean refuse_forked(GError **error)
 
 /* A draw that was refused. */
 typedef struct {
-	gint64 until_us; /* monotonic time of the end of max-wait */
-	guint64 n_seen;  /* n_events before the draw */
+	gint64 until_us; /* end of max-wait; monotonic */
+	guint64 n_seen;  /* value of n_events before the draw */
 	DrawStatus status;
 	DrawRefusal refusal;
 } RefusedDraw;
@@ -243,7 +245,7 @@ typedef struct {
 static gboolean wait_for_ids(SnowflakeNode *self, const RefusedDraw *draw, GError **error)
 {
 	gint64 now_us = g_get_monotonic_time();
-	/* how long until a retry can succeed; 0: until the next event */
+	/* how long until a retry can succeed; 0 to wait for the next event */
 	gint64 wait_us = draw->refusal.wait_ns > 0
 				 ? draw->refusal.wait_ns / 1000 + 1
 				 : keeper_demand(self->issuer.keeper) * G_TIME_SPAN_MILLISECOND;
@@ -275,10 +277,12 @@ static gboolean wait_or_refuse(SnowflakeNode *self, const RefusedDraw *draw, GEr
 
 	switch (draw->status) {
 	case DRAW_CLOCK_BACK:
-		g_set_error(error, SNOWFLAKE_NODE_ERROR, SNOWFLAKE_NODE_ERROR_CLOCK,
-			    "the clock is %" G_GINT64_FORMAT
-			    " ms behind the last ID; correct it, or wait until it has caught up",
-			    draw->refusal.behind_ms);
+		g_set_error(
+			error, SNOWFLAKE_NODE_ERROR, SNOWFLAKE_NODE_ERROR_CLOCK,
+			"the clock is %" G_GINT64_FORMAT
+			" ms behind the last ID; correct the clock, or wait until it has caught "
+			"up",
+			draw->refusal.behind_ms);
 		return FALSE;
 	case DRAW_CLOCK_OUTSIDE:
 		first = text_time_ms(layout->epoch_ms);
@@ -351,7 +355,7 @@ gboolean snowflake_node_next_run(SnowflakeNode *self, guint most, gint64 *out_fi
 	if (!await_run(self, most, &run, error))
 		return FALSE;
 	*out_first = id_run_get(&run, 0);
-	/* drop IDs of the next tick, which are rare: another thread has drawn or the clock has
+	/* drop IDs of the next tick. This is rare: another thread has drawn, or the clock has
 	 * advanced since */
 	next_tick_cursor = cursor_first(layout, cursor_tick(layout, run.first_cursor) + 1);
 	*out_count = (guint)MIN(run.count, next_tick_cursor - run.first_cursor);

@@ -6,7 +6,7 @@
 
 #include "core/text.h"
 
-/* Much larger than a file with every option and its comment. */
+/* Maximum size of a file; much larger than a file with every option and its comment. */
 #define MAX_BYTES (1024 * 1024)
 
 typedef struct {
@@ -23,7 +23,7 @@ static gboolean read_text(const char *path, char **out_text, gsize *out_length, 
 	struct stat st;
 	gboolean is_there = stat(path, &st) == 0;
 
-	/* a FIFO would block a server that rereads the file; if stat() fails, reading fails, too */
+	/* a FIFO would block a server that rereads the file; if stat() fails, reading fails too */
 	if (is_there && !S_ISREG(st.st_mode)) {
 		g_set_error(error, G_FILE_ERROR, G_FILE_ERROR_INVAL, "%s is not a regular file",
 			    escaped);

@@ -3,14 +3,15 @@
 
 #include <string.h>
 
-#define MAX_TYPED_BYTES  64 /* longer than any name */
-#define BYTES_FOR_A_STEP 3  /* a name with at most one edit for this many bytes is suggested */
+#define MAX_TYPED_BYTES  64 /* no name is longer */
+#define BYTES_FOR_A_STEP 3  /* a name is suggested if it needs at most one edit per 3 bytes */
 
 /* Returns the number of edits that turn @a into @b. */
 static guint distance_of(const char *a, const char *b)
 {
 	gsize columns = strlen(b) + 1;
-	/* the distances between the prefixes of @a and those of @b, for the last three of @a */
+	/* distances between the prefixes of @a and those of @b, for the last three prefixes of
+	 * @a */
 	g_autofree guint *cells = g_new(guint, 3 * columns);
 	guint *before = cells;
 	guint *last = cells + columns;

@@ -3,17 +3,17 @@
 
 #include <glib.h>
 
-/* Texts of command lines: suggestions for mistyped names, and wrapped lines. */
+/* Texts for command lines: suggestions for mistyped names, and wrapped lines. */
 
 /**
  * help_text_suggest:
  * @names: NULL-terminated
  *
- * Finds the name that the user probably meant: the name with the fewest edits to @typed. An edit
- * adds, removes or replaces a byte, or swaps two neighbours.
+ * Finds the name that the user probably meant: the name that differs from @typed by the fewest
+ * edits. An edit adds, removes or replaces a byte, or swaps two adjacent bytes.
  *
- * Returns: (transfer none) (nullable): the first of the nearest names; %NULL if none is within one
- *   edit for three bytes
+ * Returns: (transfer none) (nullable): the first of the closest names; %NULL if none is within one
+ * edit per three bytes
  */
 const char *help_text_suggest(const char *typed, const char *const *names);
 
@@ -22,5 +22,5 @@ const char *help_text_suggest(const char *typed, const char *const *names);
 
 /* Appends the words of @text in lines of up to HELP_TEXT_COLUMNS, and a newline. All lines except
  * the first begin with @indent. The caller has already written the start of the first line, which
- * is as wide. */
+ * must be as wide as @indent. */
 void help_text_wrap(GString *out, const char *text, const char *indent);

@@ -60,7 +60,7 @@ const OptionSpec OPTIONS_TABLE[] = {
 		 "reach it"},
 
 	{OPTION("admin-host", HOSTS, admin_hosts, "NAME"),
-	 .default_note = "none: only IP addresses and localhost",
+	 .default_note = "none, which means only IP addresses and localhost",
 	 .help = "host name by which operators reach the admin port, in addition to IP "
 		 "addresses and localhost. Other names are refused, because a page of another "
 		 "site can make its own name resolve to this machine. Can be given several "
@@ -69,14 +69,14 @@ const OptionSpec OPTIONS_TABLE[] = {
 	{.heading = "Trust",
 	 OPTION("tls-certificate", PATH, tls_certificate, "FILE"),
 	 EMBEDDED,
-	 .default_note = "none; required for tls: addresses in listen",
+	 .default_note = "none; required if listen contains a tls: address",
 	 .help = "certificate of the server and its intermediate certificates, in PEM format; "
 		 "read again on SIGHUP, with the key. The server also presents it to servers "
 		 "that it calls"},
 	{OPTION("tls-key", PATH, tls_key, "FILE"), EMBEDDED, .default_note = "none",
 	 .help = "key of --tls-certificate, in PEM format, without a password"},
 	{OPTION("tls-client-ca", PATH, tls_client_ca, "FILE"), OF_TLS,
-	 .default_note = "none: clients need no certificate",
+	 .default_note = "none, so clients need no certificate",
 	 .help = "CA certificates for clients: a client that calls with TLS must have a "
 		 "certificate that one of these CAs signed; read again on SIGHUP"},
 	{OPTION("tls-ca", PATH, tls_ca, "FILE"), EMBEDDED,
@@ -84,7 +84,8 @@ const OptionSpec OPTIONS_TABLE[] = {
 	 .help = "CA certificates for verifying the servers that this server calls with TLS: "
 		 "those of --relay, and those of its datacenter before a claim; read again "
 		 "when the file has changed"},
-	{OPTION("allow", ALLOW, allow, "LIST"), REREAD, .default_note = "none: all clients",
+	{OPTION("allow", ALLOW, allow, "LIST"), REREAD,
+	 .default_note = "none, which allows all clients",
 	 .help = "clients that can call, separated by commas: addresses and networks, such as "
 		 "192.0.2.7, 10.0.0.0/8 and 2001:db8::/32, or certificate:NAME, a name in the "
 		 "client's certificate, which requires --tls-client-ca. A client must match "
@@ -92,10 +93,10 @@ const OptionSpec OPTIONS_TABLE[] = {
 
 	{.heading = "Relay",
 	 OPTION("relay", SERVERS, relay, "SERVERS"),
-	 .default_note = "none: the server issues IDs itself",
-	 .help = "hand out IDs from these servers, HOST:PORT or unix:/PATH separated by "
-		 "commas, instead of issuing IDs. A relay needs no worker ID, and takes no "
-		 "option of the next three groups"},
+	 .default_note = "none, so the server issues IDs itself",
+	 .help = "hand out IDs from these servers, HOST:PORT or unix:/PATH separated by commas, "
+		 "instead of issuing IDs. A relay needs no worker ID, and refuses the options of "
+		 "the next three groups"},
 	{OPTION("relay-discover", FLAG, relay_discover, NULL), OF_RELAY, .default_text = "false",
 	 .help = "request the list of servers from these servers every 10 s, and also use the "
 		 "servers in it"},
@@ -118,11 +119,11 @@ const OptionSpec OPTIONS_TABLE[] = {
 	{NUMBER("worker-id", worker_id, "N", 0, G_MAXINT64, NULL), .words = WORKER_IDS,
 	 .default_note = "none, which means 0, or any free worker ID with zookeeper", EMBEDDED,
 	 OF_ISSUER,
-	 .help = "worker ID in every ID; 0 to 31 in the layout twitter. Required without "
-		 "--zookeeper if other machines can reach --listen. Or derived from the "
-		 "machine: the low bits of its MAC or IP address, or the ordinal at the end "
-		 "of its host name, such as ids-3. With --zookeeper, the server prefers the "
-		 "derived worker ID"},
+	 .help = "worker ID in every ID: a number (0 to 31 in the layout twitter), or mac, ip or "
+		 "ordinal to derive it from the low bits of the machine's MAC or IP address, or "
+		 "from the number at the end of its host name, such as ids-3. With --zookeeper, "
+		 "a derived worker ID is only preferred. Without --zookeeper, required if other "
+		 "machines can reach the --listen address"},
 	{OPTION("state-directory", PATH, state_directory, "DIR"),
 	 .default_note = "$STATE_DIRECTORY, else /var/lib/snowflaked for root, else "
 			 "$XDG_STATE_HOME/snowflaked",
@@ -132,7 +133,7 @@ const OptionSpec OPTIONS_TABLE[] = {
 
 	{.heading = "ZooKeeper",
 	 OPTION("zookeeper", ZOOKEEPER, zookeeper, "HOSTS"),
-	 .default_note = "none: reservations are stored in the state directory",
+	 .default_note = "none, so reservations are stored in the state directory",
 	 EMBEDDED,
 	 OF_ISSUER,
 	 .help = "ZooKeeper for reservations that many machines share: HOST:PORT of each of "
@@ -140,7 +141,7 @@ const OptionSpec OPTIONS_TABLE[] = {
 		 "library supports TLS. Append /PATH for a root other "
 		 "than " ZOOKEEPER_HOSTS_DEFAULT_ROOT},
 	{OPTION("zookeeper-auth", PATH, zookeeper_auth, "FILE"), OF_ZOOKEEPER,
-	 .default_note = "none: anyone can write the server's znodes", EMBEDDED,
+	 .default_note = "none, so anyone can write the server's znodes", EMBEDDED,
 	 .help = "file whose first line is USER:PASSWORD, for ZooKeeper's digest scheme"},
 	{NUMBER("session-timeout", session_timeout_ms, "MS", 1000, ZNODES_MAX_SESSION_TIMEOUT_MS,
 		"10000"),
@@ -156,13 +157,13 @@ const OptionSpec OPTIONS_TABLE[] = {
 		 "continues for at least three quarters of it. If a server is killed, its worker "
 		 "ID stays reserved for at most this long"},
 	{OPTION("registry-id", UUID, registry_id, "UUID"), OF_ZOOKEEPER,
-	 .default_note = "none: any registry", EMBEDDED,
+	 .default_note = "none, which allows any registry", EMBEDDED,
 	 .help = "use only the registry with this ID, which snowflakectl registry init prints, "
 		 "and refuse any other"},
 	{OPTION("create-registry", FLAG, create_registry, NULL), OF_ZOOKEEPER,
 	 .default_text = "false", EMBEDDED,
-	 .help = "if there is no registry at the root of --zookeeper, create one instead of ending "
-		 "with an error. Without this option, snowflakectl registry init creates it"},
+	 .help = "if there is no registry at the root of --zookeeper, create one instead of "
+		 "failing. Without this option, snowflakectl registry init creates it"},
 	{OPTION("skip-sanity-checks", FLAG, skip_sanity_checks, NULL), OF_ZOOKEEPER,
 	 .default_text = "false", EMBEDDED,
 	 .help = "claim a worker ID without first comparing IDs and clocks with the other servers "
@@ -172,13 +173,13 @@ const OptionSpec OPTIONS_TABLE[] = {
 	 OPTION("layout", LAYOUT, layout, "L"),
 	 .default_text = "twitter",
 	 EMBEDDED,
-	 .help = "division of the bits of an ID: a name from snowflakectl layouts, or "
-		 "epoch_ms=N, tick_ms=N, time_bits=N, datacenter_bits=N, worker_bits=N and "
-		 "sequence_bits=N, and total_bits=N if the bits are not 63 in all, separated "
-		 "by commas without spaces"},
+	 .help = "division of the bits of an ID: a name from snowflakectl layouts, or epoch_ms=N, "
+		 "tick_ms=N, time_bits=N, datacenter_bits=N, worker_bits=N and sequence_bits=N, "
+		 "and total_bits=N if the bits do not add up to 63, separated by commas without "
+		 "spaces"},
 	{NUMBER("max-ahead", max_ahead_ms, "MS", 0, 60000, "10"), EMBEDDED, OF_ISSUER,
 	 .help = "how far the time in IDs can be ahead of the clock, during a burst or after the "
-		 "clock has stepped back; 0 means as in the original service"},
+		 "clock has stepped back; 0 behaves like the original service"},
 	{NUMBER("max-clock-skew", max_clock_skew_ms, "MS", 1, ZNODES_MAX_CLOCK_SKEW_MS, "10000"),
 	 EMBEDDED,
 	 .help = "largest clock error that the server accepts. It ignores a larger jump forward at "
@@ -186,15 +187,16 @@ const OptionSpec OPTIONS_TABLE[] = {
 		 "relay ignores the clock of a server that differs by more from its own"},
 	{OPTION("on-clock-step", CHOICE, on_clock_step, "WHAT"), .choices = STEPS,
 	 .default_text = "refuse", EMBEDDED, OF_ISSUER,
-	 .help = "after the clock has stepped back by more than --max-ahead: refuse calls "
-		 "until it has caught up, or reclaim: claim another worker ID, which requires "
-		 "--zookeeper and no number in --worker-id"},
+	 .help = "what to do when the clock has stepped back by more than --max-ahead. With "
+		 "\"refuse\", the server refuses calls until the clock has caught up. With "
+		 "\"reclaim\", it claims another worker ID; this requires --zookeeper, and "
+		 "--worker-id must not be a number"},
 	{NUMBER("sequence-start", sequence_start, "N", 1, G_MAXINT64, "1"),
 	 .words = SEQUENCE_STARTS, EMBEDDED, OF_ISSUER,
-	 .help = "each tick begins at a random sequence below this number, at most "
-		 "2^sequence_bits; 1 means always 0; continue means after the last sequence of the "
-		 "previous tick. With 2^sequence_bits or continue, IDs are spread evenly modulo "
-		 "any number, even at a low rate"},
+	 .help = "with a number N, each tick begins at a random sequence below N. N is at most "
+		 "2^sequence_bits; with 1, each tick begins at 0. With \"continue\", each tick "
+		 "begins after the last sequence of the previous tick. With 2^sequence_bits or "
+		 "\"continue\", IDs are spread evenly modulo any number, even at a low rate"},
 	{NUMBER("max-batch", max_batch, "N", 1, 1000000, "10000"),
 	 .help = "maximum number of IDs in one call of get_ids or get_id_runs, or fewer if "
 		 "--max-ahead does not allow as many; get_uuids and get_ulids allow at most 10000"},
@@ -270,7 +272,7 @@ const guint OPTIONS_TABLE_LENGTH = G_N_ELEMENTS(OPTIONS_TABLE);
 
 #define HELP_INDENT "                          "
 
-/* Columns for the usage after the dashes. A longer usage gets its own line. */
+/* Maximum width of the usage after the dashes. A longer usage gets its own line. */
 #define USAGE_COLUMNS ((int)strlen(HELP_INDENT) - 4)
 
 gboolean options_table_is_list(const OptionSpec *spec)
@@ -284,7 +286,7 @@ char *options_table_range(const OptionSpec *spec)
 	GString *range = g_string_new(NULL);
 
 	if (spec->type == OPTION_NUMBER && spec->max == G_MAXINT64) {
-		g_string_append_printf(range, "%" G_GINT64_FORMAT " to what fits the layout",
+		g_string_append_printf(range, "%" G_GINT64_FORMAT " to the layout's limit",
 				       spec->min);
 	} else if (spec->type == OPTION_NUMBER) {
 		gboolean has_unit = strcmp(spec->argument, "N") != 0;
@@ -337,10 +339,9 @@ char *options_table_help(void)
 
 char *options_table_sample_config(void)
 {
-	GString *out = g_string_new(
-		"# snowflaked reads this file with --config FILE. Lines that begin with # are\n"
-		"# comments; the lines without a space after it are options at their defaults.\n\n"
-		"[snowflaked]\n");
+	GString *out = g_string_new("# snowflaked reads this file with --config FILE. Lines that "
+				    "begin with # are\n# comments. A # without a space after it "
+				    "precedes an option at its default.\n\n[snowflaked]\n");
 
 	for (guint i = 0; i < OPTIONS_TABLE_LENGTH; i++) {
 		const OptionSpec *spec = &OPTIONS_TABLE[i];

@@ -12,24 +12,27 @@
  */
 
 typedef enum {
-	OPTION_NUMBER,  /* gint64 */
-	OPTION_FLAG,    /* gboolean: true or false; true if the command line gives no value */
+	OPTION_NUMBER, /* gint64 */
+	/* gboolean: true or false; true if the option is given without a value on the command
+	 * line */
+	OPTION_FLAG,
 	OPTION_PATH,    /* char * */
 	OPTION_NAME,    /* char * */
-	OPTION_UUID,    /* char *: in lower case */
-	OPTION_MODE,    /* guint: the bits of 0777, in octal digits */
-	OPTION_ADDRESS, /* Address *: one that other machines can reach */
-	OPTION_ADMIN,   /* Address *: where to listen for HTTP */
+	OPTION_UUID,    /* char *: must be in lower case */
+	OPTION_MODE,    /* guint: bits of 0777, in octal digits */
+	OPTION_ADDRESS, /* Address *: an address that other machines can reach */
+	OPTION_ADMIN,   /* Address *: an address on which to listen for HTTP */
 	/* GPtrArray * of Address, which can be local sockets; separated by semicolons in the file
 	 */
 	OPTION_ADDRESSES,
-	OPTION_SERVERS, /* GPtrArray * of Address, to connect to; separated by commas; NULL: none */
+	/* GPtrArray * of Address, to connect to; separated by commas; NULL if none */
+	OPTION_SERVERS,
 	OPTION_TARGETS, /* GPtrArray * of AuditTarget; separated by semicolons in the file */
 	/* GPtrArray * of char *: host names without ports; separated as OPTION_TARGETS */
 	OPTION_HOSTS,
 	OPTION_ZOOKEEPER, /* ZookeeperHosts * */
 	OPTION_LAYOUT,    /* Layout */
-	OPTION_CHOICE,    /* an enum; choices has the names of its values, in their order */
+	OPTION_CHOICE,    /* an enum; choices contains the names of its values, in their order */
 	OPTION_ALLOW,     /* AllowList * */
 } OptionType;
 
@@ -41,27 +44,31 @@ typedef struct {
 
 struct _OptionSpec {
 	const char *heading; /* heading of the group that begins here, or NULL */
-	const char *name;    /* --name on the command line, name in the file */
+	const char *name;    /* --NAME on the command line, NAME in the file */
 	OptionType type;
 	gsize offset;       /* offset of its field in Options */
 	gboolean only_args; /* command line only */
-	/* SIGHUP rereads it (server_reload()): a number, a choice or ALLOW */
+	/* can be changed by SIGHUP (server_reload()): a number, a choice or ALLOW */
 	gboolean reread;
-	gboolean of_zookeeper; /* must be at its default without zookeeper */
-	gboolean of_issuer;    /* must be at its default with relay */
-	gboolean of_relay;     /* must be at its default without relay */
-	gboolean of_tls;       /* must be at its default without tls: in listen */
-	gboolean embedded;     /* also an option of embedded nodes */
+	/* only for servers with zookeeper: otherwise it must have its default */
+	gboolean of_zookeeper;
+	gboolean of_issuer; /* not for relays: with relay, it must have its default */
+	gboolean of_relay;  /* only for relays: without relay, it must have its default */
+	gboolean of_tls;    /* only with tls: in listen: otherwise it must have its default */
+	gboolean embedded;  /* also an option of embedded nodes */
 	/* name of the value in the help; NULL for a flag; for a number its unit in capitals, or "N"
 	 */
 	const char *argument;
 	const char *const *choices; /* for a choice: the names, NULL-terminated */
-	const OptionWord *words;    /* for a number: NULL, or words that end with a NULL word */
-	/* for a number: the range, inclusive; max G_MAXINT64: the layout sets the limit */
+	/* for a number: NULL, or accepted words, ending with a NULL word */
+	const OptionWord *words;
+	/* for a number: the inclusive range; a max of G_MAXINT64 means that the layout sets the
+	 * limit */
 	gint64 min, max;
-	const char *default_text; /* the default as a user would write it, or NULL */
-	const char *default_note; /* describes a default without default_text, or NULL */
-	const char *sample_text;  /* the value in the sample config; NULL: it is commented out */
+	const char *default_text; /* the default as a user would write it; NULL if there is none */
+	/* description of a default without default_text; NULL if there is none */
+	const char *default_note;
+	const char *sample_text; /* the value in the sample config; NULL if it is commented out */
 	const char *help;
 };
 
@@ -71,8 +78,8 @@ extern const guint OPTIONS_TABLE_LENGTH;
 /* Returns whether the option can be given several times. */
 gboolean options_table_is_list(const OptionSpec *spec);
 
-/* Returns: (transfer full): the range of a number, as "0 to 60000 ms" or "0 to 9, or none";
- *   otherwise "". */
+/* Returns: (transfer full): the range of a number, such as "0 to 60000 ms" or "0 to 9, or none"; ""
+ * for other types. */
 char *options_table_range(const OptionSpec *spec);
 
 /* Returns: (transfer full): the text of --help. */

@@ -12,7 +12,7 @@
 
 /*
  * Each source of values (the table's defaults, the file, the command line) is first read into a
- * "given", a GHashTable that maps an option's name to a GPtrArray of the texts given for it. Its
+ * table of given values, a GHashTable that maps an option's name to a GPtrArray of its texts. The
  * values then replace those of earlier sources. So the same checks apply to every source.
  */
 
@@ -49,7 +49,7 @@ static G_GNUC_PRINTF(4, 5) gboolean refuse_option(const Options *self, GError **
 	return text_set_bad_value(error, "%s%s: %s", source != NULL ? source : "", name, message);
 }
 
-/* Fields of types that are not pointers */
+/* Fields whose types are not pointers */
 
 static gboolean set_number(const OptionSpec *spec, const char *text, gpointer field, GError **error)
 {
@@ -129,13 +129,13 @@ static char *scalar_text(const OptionSpec *spec, gconstpointer field)
 	for (const OptionWord *one = spec->words; one != NULL && one->word != NULL; one++)
 		if (one->value == number)
 			return g_strdup(one->word);
-	/* a number below the range was not given */
+	/* a value below the range means that the number was not given */
 	return number >= spec->min ? g_strdup_printf("%" G_GINT64_FORMAT, number) : NULL;
 }
 
 /* Fields that are pointers, and the elements of lists */
 
-/* Returns: (transfer full). @what: "path" or "name" */
+/* Checks a path or a name, and copies it. Returns: (transfer full). @what: "path" or "name" */
 static char *parse_text(const char *text, const char *what, GError **error)
 {
 	if (*text == '\0')
@@ -180,8 +180,8 @@ static gpointer parse_server(const char *text, GError **error)
 {
 	if (*text != '\0')
 		return address_parse_server(text, error);
-	text_set_bad_value(
-		error, "a server is missing; separate servers by one comma, as in a:7609,b:7609");
+	text_set_bad_value(error,
+			   "an entry is empty; separate servers by one comma, as in a:7609,b:7609");
 	return NULL;
 }
 
@@ -240,8 +240,8 @@ static const struct {
 	[OPTION_HOSTS] = {POINTER(parse_host, own_text, g_free), .between = ";"},
 };
 
-/* Returns: (nullable): the value of a pointer field. memcpy() reads it, because the field has
- * another pointer type. */
+/* Returns: (nullable): the value of a pointer field. Uses memcpy(), because the field has a
+ * different pointer type. */
 static gpointer load_pointer(const Options *self, const OptionSpec *spec)
 {
 	gpointer value;
@@ -280,7 +280,8 @@ static gboolean set_list(Options *self, const OptionSpec *spec, char *const *tex
 							 "is given twice; remove one");
 	}
 	if (items->len == 0)
-		return text_set_bad_value(error, "a server is missing; give one as HOST:PORT");
+		return text_set_bad_value(error,
+					  "no server is given; give at least one as HOST:PORT");
 	store_pointer(self, spec, g_steal_pointer(&items));
 	return TRUE;
 }
@@ -288,7 +289,7 @@ static gboolean set_list(Options *self, const OptionSpec *spec, char *const *tex
 static gboolean set_field(Options *self, const OptionSpec *spec, const GPtrArray *texts,
 			  GError **error)
 {
-	const char *text = texts->pdata[texts->len - 1]; /* the last one given */
+	const char *text = texts->pdata[texts->len - 1]; /* the last value that was given */
 	gpointer value;
 
 	if (TYPES[spec->type].set != NULL)
@@ -413,7 +414,7 @@ static const OptionSpec *find_spec(const char *name)
 
 typedef enum { OPTION_USER_ARGS, OPTION_USER_FILE, OPTION_USER_EMBEDDED } OptionUser;
 
-/* Returns: (nullable): the option that the user probably meant. */
+/* Returns: (nullable): the option that the user probably meant to type. */
 static const char *suggest_name(const char *typed, OptionUser user)
 {
 	g_autofree const char **names = g_new0(const char *, OPTIONS_TABLE_LENGTH + 1);
@@ -443,7 +444,7 @@ static gboolean read_args(char **argv, GHashTable *given, GError **error)
 			.long_name = OPTIONS_TABLE[i].name,
 			.arg = G_OPTION_ARG_CALLBACK,
 			.arg_data = (gpointer)take_arg,
-			/* GLib does not convert a "file name" from the locale */
+			/* GLib does not convert options of type "filename" from the locale */
 			.flags = G_OPTION_FLAG_FILENAME |
 				 (OPTIONS_TABLE[i].type == OPTION_FLAG ? G_OPTION_FLAG_OPTIONAL_ARG
 								       : 0),
@@ -451,7 +452,7 @@ static gboolean read_args(char **argv, GHashTable *given, GError **error)
 	g_option_group_add_entries(group, entries);
 	g_option_context_set_main_group(context, group);
 	g_option_context_set_help_enabled(context, FALSE);
-	/* unknown options are refused below, with a suggestion */
+	/* unknown options are rejected below, with a suggestion */
 	g_option_context_set_ignore_unknown_options(context, TRUE);
 	if (!g_option_context_parse_strv(context, &args, &missing))
 		return text_set_bad_value(error, "%s; see --help", missing->message);
@@ -505,8 +506,7 @@ static gboolean read_key(const char *key, char *text, guint line, gpointer value
 		given_add(all->given, key, g_strstrip(text));
 		return TRUE;
 	}
-	/* an empty value counts as one empty text, which is an error, instead of as an empty list
-	 */
+	/* an empty value counts as one empty text, which is an error, and not as an empty list */
 	texts = g_strsplit(*text != '\0' ? text : " ", ";", -1);
 	for (char **one = texts; *one != NULL; one++)
 		given_add(all->given, key, g_strstrip(*one));
@@ -532,7 +532,7 @@ static gboolean set_from_file(Options *self, const char *path, GError **error)
 
 #define DEFAULT_SOCKET_MODE 0666
 
-/* Refuses options that would have no effect. */
+/* Rejects options that would have no effect. */
 static gboolean check_useful(const Options *self, GError **error)
 {
 	const char *passed = g_getenv("LISTEN_FDNAMES");
@@ -554,7 +554,7 @@ static gboolean check_useful(const Options *self, GError **error)
 		if (why != NULL && g_strcmp0(text, spec->default_text) != 0)
 			return refuse_option(self, error, spec->name, "has no effect %s", why);
 	}
-	/* a passed socket with this name can replace admin-listen, see sd_listen_fds(3) */
+	/* a passed socket of this name can replace admin-listen, see sd_listen_fds(3) */
 	if (passed != NULL)
 		names = g_strsplit(passed, ":", -1);
 	if (self->admin_hosts->len > 0 && self->admin_listen == NULL &&
@@ -564,7 +564,7 @@ static gboolean check_useful(const Options *self, GError **error)
 	return TRUE;
 }
 
-/* Refuses options for the files of local sockets if there is no local socket. */
+/* Rejects options for the files of local sockets if there is no local socket. */
 static gboolean check_sockets(const Options *self, GError **error)
 {
 	gboolean is_given = self->socket_group != NULL || self->socket_mode != DEFAULT_SOCKET_MODE;
@@ -658,7 +658,7 @@ static gboolean check_options(const Options *self, GError **error)
 				     "NAME requires tls-client-ca, because without it "
 				     "clients present no certificate");
 
-	/* the files are checked when they are read */
+	/* the files themselves are checked when they are read */
 	if (self->zookeeper != NULL && self->zookeeper->is_tls &&
 	    !(has_ca && self->tls_certificate != NULL && self->tls_key != NULL))
 		return refuse_option(self, error, "zookeeper", "" ZOOKEEPER_HOSTS_TLS_NEEDS);
@@ -691,7 +691,7 @@ static gboolean check_options(const Options *self, GError **error)
 	return TRUE;
 }
 
-/* Refuses a certificate that no connection uses, because clients would call without TLS. */
+/* Rejects a certificate that no connection would use, because clients would connect without TLS. */
 static gboolean check_certificate_use(const Options *self, GError **error)
 {
 	gboolean is_used = address_any_is_tls(self->listen) ||

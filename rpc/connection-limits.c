@@ -2,12 +2,12 @@
 
 /*
  * Peers with the same number of connections are in one queue, and the queues are in an array by
- * that number. Numbers change by one at a time, so the peer with the most connections is always
- * known.
+ * that number. A peer's number changes by one at a time, so the peer with the most connections is
+ * always known.
  *
- * A search examines each connection once. Examined connections go to the tail, so the next search
- * begins with those that were examined longest ago. The lock is released after every few
- * connections, because the loops need it to close theirs.
+ * A search examines each connection once. Examined connections move to the tail of their queue, so
+ * the next search begins with those that were examined longest ago. The lock is released after
+ * every few connections, because the loops need it to close theirs.
  */
 #include "rpc/connection-limits.h"
 
@@ -25,8 +25,8 @@
 
 /* Origins */
 
-/* Maps IPv4 addresses to IPv6, as on a socket for both families. Only the first half of an IPv6
- * address counts, because a client usually has a whole /64 network (RFC 6177). */
+/* Maps IPv4 addresses to IPv6, as on a socket for both families. Uses only the first half of an
+ * IPv6 address, because a client usually owns a whole /64 network (RFC 6177). */
 Origin origin_of_address(const struct sockaddr *address)
 {
 	struct in6_addr result = IN6ADDR_ANY_INIT;
@@ -84,25 +84,25 @@ char *origin_text(const Origin *self)
 
 /* The table */
 
-/* Number of connections that are examined before the lock is released; and number of such chunks
- * for one new connection, which take about 20 ms. */
+/* CHUNK connections are examined before the lock is released. For one new connection, at most
+ * MOST_CHUNKS chunks are examined, which takes at most about 20 ms. */
 #define CHUNK       64
 #define MOST_CHUNKS 256
 
 typedef struct {
 	Origin origin;
 	GQueue entries;
-	GList link;     /* link in the queue for its number of connections */
-	guint64 search; /* the last search that has examined all its connections */
+	GList link;     /* link in the queue of peers with as many connections */
+	guint64 search; /* the last search that has examined all connections of this peer */
 } Peer;
 
 struct _ConnectionEntry {
 	ConnectionLimits *limits;
 	int fd;
 	gboolean is_local;
-	_Atomic gboolean waits;      /* calls wait for the server */
-	_Atomic gint64 active_at_us; /* local socket: time of the last pass */
-	Peer *peer;                  /* NULL: it was shut down */
+	_Atomic gboolean waits;      /* its calls wait for the server */
+	_Atomic gint64 active_at_us; /* for a local socket: time of the last pass */
+	Peer *peer;                  /* NULL after the connection was shut down */
 	GList link;                  /* link in the peer's queue */
 	guint64 search;              /* the last search that has examined this connection */
 };
@@ -110,13 +110,14 @@ struct _ConnectionEntry {
 struct _ConnectionLimits {
 	const ConnectionLimitsConfig *config;
 	pthread_mutex_t lock;
-	/* protected by the lock */
-	GHashTable *peers;           /* maps Origin to Peer */
-	GArray *by_number;           /* (element-type GQueue): queues of Peers */
+	/* members below: protected by the lock */
+	GHashTable *peers; /* maps Origin to Peer */
+	/* (element-type GQueue): queues of Peers, indexed by number of connections */
+	GArray *by_number;
 	guint most;                  /* largest number of connections of one peer */
 	_Atomic guint n_connections; /* changed under the lock only, like the next one */
 	_Atomic guint n_closing;
-	/* used by the admitting thread only */
+	/* used only by the admitting thread */
 	guint64 search;
 	gboolean is_searching; /* the search has not examined all connections yet */
 	gint64 backoff_until_us;
@@ -154,10 +155,10 @@ gboolean connection_limits_is_idle(int fd, guint idle_ms)
 		    info.tcpi_unacked != 0 || info.tcpi_notsent_bytes != 0)
 			return FALSE;
 	} else if (errno != EOPNOTSUPP || ioctl(fd, SIOCOUTQ, &unsent) != 0 || unsent != 0) {
-		/* for a local socket, the kernel only tells the number of unread bytes */
+		/* for a local socket, the kernel reports only the number of unread bytes */
 		return FALSE;
 	}
-	/* the server may have been stopped, so that it has not read yet */
+	/* the server may have been suspended, so that it has not read yet */
 	return ioctl(fd, FIONREAD, &unread) == 0 && unread == 0;
 }
 
@@ -197,7 +198,7 @@ static Peer *biggest_peer(ConnectionLimits *self)
 	return head == NULL ? NULL : head->data;
 }
 
-/* Examines CHUNK connections under the lock. Returns %FALSE at the end of the search. */
+/* Examines CHUNK connections while holding the lock. Returns %FALSE at the end of the search. */
 static gboolean search_chunk(ConnectionLimits *self, gint64 now_us, char **out_closed)
 {
 	gint64 idle_us = (gint64)self->config->idle_ms * 1000;
@@ -250,7 +251,7 @@ static char *make_room(ConnectionLimits *self, gint64 now_us)
 		pthread_mutex_lock(&self->lock);
 		self->is_searching = search_chunk(self, now_us, &closed);
 		pthread_mutex_unlock(&self->lock);
-		if (self->is_searching) /* let other threads take the lock */
+		if (self->is_searching) /* release the lock, so that other threads can take it */
 			g_usleep(1);
 	}
 	if (closed == NULL && !self->is_searching)
@@ -282,7 +283,7 @@ ConnectionLimitsVerdict connection_limits_admit(ConnectionLimits *self, int fd,
 		return CONNECTION_LIMITS_ADDRESS_FULL;
 	if (connection_limits_n_connections(self) >= max_connections) {
 		closed = make_room(self, now_us);
-		/* a connection may have been closed meanwhile */
+		/* a connection may have been closed in the meantime */
 		if (closed == NULL && connection_limits_n_connections(self) >= max_connections)
 			return CONNECTION_LIMITS_FULL;
 	}

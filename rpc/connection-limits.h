@@ -5,15 +5,16 @@
 #include <netinet/in.h>
 #include <sys/socket.h>
 
-/* The key of the limit for each address: the client's address, or the first 64 bits of an IPv6
- * address; on a local socket, the user whose process has connected. */
+/* The origin of a connection, to which the limit per address applies. It is the client's IPv4
+ * address, or the first 64 bits of its IPv6 address; on a local socket, the user whose process has
+ * connected. */
 typedef struct {
-	struct in6_addr address; /* IPv4 mapped to IPv6; all 0 on a local socket */
-	gint64 uid;              /* in this process's user namespace; -1: the socket is not local */
+	struct in6_addr address; /* an IPv4 address is mapped to IPv6; all 0 on a local socket */
+	gint64 uid; /* in this process's user namespace; -1 if the socket is not local */
 } Origin;
 
-/* @address: not the address of a local socket. All connections of a family without addresses have
- * the same origin. */
+/* Returns the origin for @address, which must not be the address of a local socket. All connections
+ * of a family without addresses have the same origin. */
 Origin origin_of_address(const struct sockaddr *address);
 
 /* Returns the origin of the other end of @fd, which is connected to @address. */
@@ -24,13 +25,13 @@ Origin origin_of_peer(int fd, const struct sockaddr *address);
 char *origin_text(const Origin *self);
 
 /*
- * All connections by origin, with the limits per origin and in all. If the server is full, it shuts
- * down a connection of the origin with the most connections, if one has been idle for long enough.
- * If all connections of that origin are in use, it refuses the new connection. So no client loses
- * its connection because another one floods the server.
+ * All connections by origin, with the limits per origin and in total. If the server is full, it
+ * shuts down a connection of the origin with the most connections, if one has been idle for long
+ * enough. If all connections of that origin are in use, it refuses the new connection. So no client
+ * loses its connection because another client floods the server.
  *
- * The kernel is only asked whether a connection is idle if room is needed, so calls cost nothing
- * here. One thread admits connections, any thread removes them.
+ * The kernel is asked whether a connection is idle only if room is needed, so calls cost nothing
+ * here. One thread admits connections; any thread can remove them.
  */
 typedef struct _ConnectionLimits ConnectionLimits;
 typedef struct _ConnectionEntry ConnectionEntry;
@@ -39,7 +40,7 @@ typedef struct _ConnectionEntry ConnectionEntry;
  * They do not count towards ConnectionLimitsConfig.max_connections. */
 #define CONNECTION_LIMITS_MOST_CLOSING 32
 
-/* Time between a search that found no idle connection and the next one. A search through all
+/* Time between a search that found no idle connection and the next search. A search through all
  * connections takes milliseconds. */
 #define CONNECTION_LIMITS_BACKOFF_US G_GINT64_CONSTANT(1000000)
 
@@ -49,9 +50,9 @@ typedef gboolean (*ConnectionIsIdle)(int fd, guint idle_ms);
 
 typedef struct {
 	guint max_connections;
-	guint max_per_address;    /* maximum number of connections of one origin; 0: no limit */
+	guint max_per_address;    /* maximum number of connections of one origin; 0 for no limit */
 	guint idle_ms;            /* idle time after which a connection may be shut down */
-	ConnectionIsIdle is_idle; /* connection_limits_is_idle(), or a test's */
+	ConnectionIsIdle is_idle; /* connection_limits_is_idle(), or a function for tests */
 } ConnectionLimitsConfig;
 
 typedef enum {
@@ -67,19 +68,20 @@ ConnectionLimits *connection_limits_new(const ConnectionLimitsConfig *config);
 void connection_limits_free(ConnectionLimits *self);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(ConnectionLimits, connection_limits_free)
 
-/* A ConnectionIsIdle. For a local socket, the kernel does not know the time of the last bytes. So
- * only waiting bytes count there; see connection_entry_note_active(). */
+/* A ConnectionIsIdle. For a local socket, the kernel does not record the time of the last bytes. So
+ * only waiting bytes are checked there; see connection_entry_note_active(). */
 gboolean connection_limits_is_idle(int fd, guint idle_ms);
 
-/* Returns %FALSE if CONNECTION_LIMITS_MOST_CLOSING connections are closing. Then
- * connection_limits_admit() must not be called until one is closed, which takes moments. */
+/* Returns %FALSE if CONNECTION_LIMITS_MOST_CLOSING connections are closing. In this case,
+ * connection_limits_admit() must not be called until one of them is closed, which does not take
+ * long. */
 gboolean connection_limits_can_admit(ConnectionLimits *self);
 
 /* @fd: the new connection; borrowed until connection_limits_remove()
  * @now_us: monotonic
  * @out_entry: (out): set if ADMITTED, for connection_limits_remove()
  * @out_closed: (out) (transfer full): set if ADMITTED: the name of the peer whose connection was
- *   shut down to make room; NULL if none was. The connection's thread reads an end of file. */
+ * shut down to make room; NULL if none was. The thread of that connection reads an end of file */
 ConnectionLimitsVerdict connection_limits_admit(ConnectionLimits *self, int fd,
 						const Origin *origin, gint64 now_us,
 						ConnectionEntry **out_entry, char **out_closed);
@@ -89,20 +91,21 @@ ConnectionLimitsVerdict connection_limits_admit(ConnectionLimits *self, int fd,
  * @entry: (nullable) */
 void connection_entry_set_waits(ConnectionEntry *entry, gboolean waits);
 
-/* Thread-safe. Returns whether the connection is on a local socket. Its thread must then call
- * connection_entry_note_active() in each pass, with the clock of connection_limits_admit().
+/* Thread-safe. Returns whether the connection is on a local socket. If so, its thread must call
+ * connection_entry_note_active() in each pass, with a time of the same clock as for
+ * connection_limits_admit().
  * @entry: (nullable) */
 gboolean connection_entry_is_local(const ConnectionEntry *entry);
 void connection_entry_note_active(ConnectionEntry *entry, gint64 now_us);
 
-/* Thread-safe. Removes a connection. Call it before you close the socket, because later the
+/* Thread-safe. Removes a connection. Call it before closing the socket, because afterwards the
  * descriptor can belong to another connection, which must not be shut down. @entry: (nullable) */
 void connection_limits_remove(ConnectionEntry *entry);
 
-/* Returns the number of connections, without those that are closing. */
+/* Returns the number of connections, not counting those that are closing. */
 guint connection_limits_n_connections(ConnectionLimits *self);
 
-/* Returns: (transfer full): the origin with the most connections, as origin_text() writes it;
- *   "none" if there are no connections
+/* Returns: (transfer full): the origin with the most connections, in the form of origin_text();
+ * "none" if there are no connections
  * @out_connections: (out): their number */
 char *connection_limits_biggest(ConnectionLimits *self, guint *out_connections);

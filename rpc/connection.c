@@ -10,7 +10,7 @@
 
 #include "rpc/poller.h"
 
-/* The array of replies is freed after a pass if it is larger than this. */
+/* If the array of replies is larger than this after a pass, it is freed. */
 #define KEPT_OUT_BYTES (256 * 1024)
 
 void connection_init(Connection *self, int fd, TlsStream *tls)
@@ -35,14 +35,14 @@ void connection_clear(Connection *self)
 	close(self->fd);
 }
 
-/* Returns how many bytes of replies wait for the client. */
+/* Returns how many bytes of replies are waiting for the client. */
 static gsize pending_bytes(const Connection *self)
 {
 	return self->out == NULL ? 0 : self->out->len - self->out_sent;
 }
 
-/* Sends what it can of @bytes. Returns the number of bytes sent, or -1 if the connection is broken.
- */
+/* Sends as many of @bytes as possible. Returns the number of bytes sent, or -1 if the connection is
+ * broken. */
 static inline gssize send_some(Connection *self, ConnectionShared *shared, const guint8 *bytes,
 			       gsize length)
 {
@@ -120,7 +120,7 @@ void connection_half_close(Connection *self)
 	drop_buffers(self);
 	if (self->is_tls)
 		tls_stream_close(self->tls);
-	shutdown(self->fd, SHUT_WR); /* fails if the client has closed it already */
+	shutdown(self->fd, SHUT_WR); /* fails if the client has already closed it */
 }
 
 gboolean connection_discard(Connection *self, ConnectionShared *shared)
@@ -167,7 +167,8 @@ ConnectionState connection_flush(Connection *self, ConnectionShared *shared)
 	return connection_send(self, shared) ? waiting_state(self) : CONNECTION_ENDED;
 }
 
-/* Makes a pass. Afterwards @shared->out contains the bytes of replies that were sent or kept. */
+/* Makes a pass. Afterwards, @shared->out contains the bytes of replies that were sent or kept for
+ * later. */
 static ConnectionState make_pass(Connection *self, ConnectionShared *shared, RpcPass *pass,
 				 gboolean read)
 {
@@ -185,7 +186,7 @@ static ConnectionState make_pass(Connection *self, ConnectionShared *shared, Rpc
 	if (fresh < 0)
 		return CONNECTION_ENDED;
 
-	/* calls in the bytes that were kept, and the fresh bytes in the loop's buffer after them */
+	/* answer calls in the kept bytes, followed by the new bytes from the loop's buffer */
 	pass->bytes = shared->in;
 	pass->length = (gsize)fresh;
 	pass->room = shared->max_pending_bytes - pending_bytes(self);
@@ -195,14 +196,14 @@ static ConnectionState make_pass(Connection *self, ConnectionShared *shared, Rpc
 		pass->bytes = self->in->data;
 		pass->length = self->in->len;
 	} else {
-		self->consumed = fresh > 0; /* if bytes are left over, a message has begun */
+		self->consumed = fresh > 0; /* if bytes remain, a message has begun */
 	}
 	status = stream_answer(&self->stream, &shared->stream, pass);
 	self->bad = pass->bad;
 	if (pass->consumed > 0)
 		self->consumed = TRUE;
 
-	/* keep the bytes that were not consumed, some of which can have been kept before */
+	/* keep the bytes that were not consumed, some of which may have been kept before */
 	if (self->in != NULL) {
 		g_byte_array_remove_range(self->in, 0, (guint)pass->consumed);
 		if (self->in->len == 0)
@@ -227,14 +228,13 @@ static ConnectionState make_pass(Connection *self, ConnectionShared *shared, Rpc
 
 	self->full = status == STREAM_FULL;
 	if (status == STREAM_FULL || status == STREAM_PARKED)
-		/* more bytes can arrive, because the socket is not read meanwhile */
+		/* more bytes may arrive, because the socket is not read until then */
 		self->more = TRUE;
 	if (status == STREAM_CLOSE || (self->eof && status == STREAM_MORE))
 		self->ending = TRUE;
 	/* Acknowledge part of a message at once, because no reply carries the acknowledgement, and
 	 * the kernel would delay it by 40 ms. A client that writes a message in two parts waits for
-	 * it, unless it has switched off Nagle's algorithm. If the call fails, only time is lost.
-	 */
+	 * it, unless it has switched off Nagle's algorithm. If this fails, only time is lost. */
 	if (fresh > 0 && status == STREAM_MORE && self->in != NULL && !self->sent && !self->more)
 		(void)setsockopt(self->fd, IPPROTO_TCP, TCP_QUICKACK, &(int){1}, sizeof(int));
 	return status == STREAM_PARKED ? CONNECTION_PARKED : waiting_state(self);
@@ -251,6 +251,6 @@ ConnectionState connection_run(Connection *self, ConnectionShared *shared, RpcPa
 		g_byte_array_unref(shared->out);
 		shared->out = g_byte_array_new();
 	}
-	shared->out->len = 0; /* g_byte_array_set_size() would move what is after the end */
+	shared->out->len = 0; /* g_byte_array_set_size() would move the bytes after the end */
 	return state;
 }

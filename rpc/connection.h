@@ -8,54 +8,55 @@
 
 /*
  * One client's socket. A pass reads the bytes that have arrived, answers complete calls within the
- * length of a turn, and writes the replies immediately. Between two calls, a connection has no
- * buffers: a pass uses the loop's buffers.
+ * length of a turn, and writes the replies immediately. Passes use the loop's buffers, so a
+ * connection has no buffers between two calls.
  *
- * Only for the loop's thread.
+ * For the loop's thread only.
  */
 typedef enum {
 	CONNECTION_READING, /* waits for calls */
-	CONNECTION_WRITING, /* the client does not read its replies */
-	/* its turn is over, and calls are left: run it again after other connections */
+	CONNECTION_WRITING, /* it waits for the client to read its replies */
+	/* its turn is over, and calls are left: make another pass after other connections had
+	 * theirs */
 	CONNECTION_CUT_OFF,
 	CONNECTION_PARKED, /* a call waits for the event in RpcPass.wait */
 	CONNECTION_ENDED,  /* free it */
 } ConnectionState;
 
-/* What the connections of one loop share. */
+/* The data that the connections of one loop share. */
 typedef struct {
 	StreamShared stream;
 	Counters *counters;
 	guint8 *in; /* the bytes of the last read */
 	gsize in_bytes;
 	GByteArray *out; /* replies of the current pass; empty between passes */
-	/* if more bytes of replies are unsent, the client's calls are not read */
+	/* while more bytes of replies than this are unsent, the client's calls are not read */
 	gsize max_pending_bytes;
 } ConnectionShared;
 
-/* The fields that every pass needs are last, so that they are next to those in LoopConnection. */
+/* The members that every pass needs are last, so that they are next to those of LoopConnection. */
 typedef struct {
-	TlsStream *tls;  /* NULL: no TLS */
+	TlsStream *tls;  /* NULL for no TLS */
 	const char *bad; /* why its bytes were rejected; NULL if they were not */
-	guint out_sent;  /* sent bytes of @out */
+	guint out_sent;  /* number of sent bytes of @out */
 	int fd;
-	guint more : 1; /* more bytes may be readable, which epoll does not report with TLS */
+	guint more : 1; /* more bytes may be readable; with TLS, epoll does not report them */
 	/* @in may contain complete calls, which are answered before more is read */
 	guint full : 1;
-	guint eof : 1;    /* the client has closed its side */
-	guint ending : 1; /* close the connection after the replies are sent */
+	guint eof : 1;    /* the client has closed its sending side */
+	guint ending : 1; /* close the connection as soon as the replies are sent */
 	guint is_tls : 1;
 	guint in_record : 1; /* an incomplete TLS record was received */
-	/* in the last pass: */
+	/* results of the last pass: */
 	guint sent : 1;     /* the client accepted bytes of replies */
 	guint consumed : 1; /* a message was completed, or a new one has begun */
-	GByteArray *in;     /* received bytes that are not consumed; NULL: none */
-	GByteArray *out;    /* unsent bytes of replies; NULL: none */
+	GByteArray *in;     /* received bytes that were not consumed; NULL if none */
+	GByteArray *out;    /* unsent bytes of replies; NULL if none */
 	Stream stream;
 } Connection;
 
-/* Takes over @fd, a connected non-blocking socket, and @tls, whose handshake is complete; %NULL: no
- * TLS. */
+/* Takes over @fd, a connected non-blocking socket, and @tls, whose handshake must be complete.
+ * @tls: (nullable): %NULL for no TLS */
 void connection_init(Connection *self, int fd, TlsStream *tls);
 
 /* Closes the socket. */
@@ -64,7 +65,7 @@ void connection_clear(Connection *self);
 /* Sends unsent replies, without a pass. Returns %FALSE if the connection is broken. */
 gboolean connection_send(Connection *self, ConnectionShared *shared) G_GNUC_WARN_UNUSED_RESULT;
 
-/* Sends unsent replies of a connection that is WRITING. Returns CUT_OFF if all are sent, and calls
+/* Sends unsent replies of a connection that is WRITING. Returns CUT_OFF if all are sent and calls
  * are left. */
 ConnectionState connection_flush(Connection *self, ConnectionShared *shared);
 
@@ -75,14 +76,14 @@ guint32 connection_events(const Connection *self, const ConnectionShared *shared
 
 /* Makes a pass: sends unsent replies, and answers calls within the length of a turn. No bytes of
  * the pass stay in @shared, so they cannot reach another connection.
- * @pass: (inout): with the loop's rules; the results are for the loop
- * @read: whether to read from the socket first */
+ * @pass: (inout): contains the loop's rules, and receives the results for the loop. @read: whether
+ * to read from the socket first */
 ConnectionState connection_run(Connection *self, ConnectionShared *shared, RpcPass *pass,
 			       gboolean read);
 
-/* Half closes the socket, and drops all bytes of calls and replies. The client can still send. If
- * the socket is closed with unread bytes, the kernel resets the connection: see
- * connection_discard(). */
+/* Shuts down the sending side of the socket, and drops all bytes of calls and replies. The client
+ * can still send. If a socket is closed while it has unread bytes, the kernel resets the
+ * connection; connection_discard() prevents this. */
 void connection_half_close(Connection *self);
 
 /* Reads and drops bytes that have arrived. Returns %FALSE if no more can arrive. */

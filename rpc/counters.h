@@ -27,8 +27,8 @@ typedef enum {
 } CounterMethod;
 
 /* The buckets for durations of calls. Bucket @i counts durations up to 2^(i +
- * COUNTER_FIRST_DURATION_LOG2) microseconds, 4 us to 8.4 s, without those of lower buckets. The
- * last bucket counts all longer ones. */
+ * COUNTER_FIRST_DURATION_LOG2) microseconds that are not in a lower bucket; these limits range from
+ * 4 us to 8.4 s. The last bucket counts all longer durations. */
 #define COUNTER_FIRST_DURATION_LOG2 2
 #define N_COUNTER_DURATIONS         23
 
@@ -38,7 +38,7 @@ typedef enum {
 	COUNTER_CALLS,      /* calls answered with a result or an exception */
 	COUNTER_EXCEPTIONS, /* calls answered with an exception */
 	COUNTER_CLOCK_SKEW, /* exceptions because the clock was behind the last ID */
-	COUNTER_WAITS,      /* calls that waited for the clock or for a reservation */
+	COUNTER_WAITS,      /* calls that had to wait for the clock or for a reservation */
 	COUNTER_CONNECTIONS_ACCEPTED,
 	COUNTER_CONNECTIONS_REFUSED, /* connections refused because of a limit */
 	COUNTER_CONNECTIONS_ENDED,
@@ -49,7 +49,7 @@ typedef enum {
 	COUNTER_CLOSED_IDLE_TIMEOUT,
 	COUNTER_CLOSED_FOR_ROOM,
 	COUNTER_CLOSED_HANDSHAKE,   /* a TLS handshake failed */
-	COUNTER_CLOSED_NOT_ALLOWED, /* the allow list does not contain the client */
+	COUNTER_CLOSED_NOT_ALLOWED, /* the client is not in the allow list */
 	COUNTER_HANDSHAKES,         /* completed TLS handshakes */
 	COUNTER_BYTES_RECEIVED,
 	COUNTER_BYTES_SENT,
@@ -62,7 +62,7 @@ typedef enum {
 	COUNTER_REFUSED_LAYOUT,
 	COUNTER_REFUSED_METHOD,
 	COUNTER_REFUSED_MESSAGE,
-	/* connections closed for bad bytes, by protocol */
+	/* connections closed because of invalid bytes, by protocol */
 	COUNTER_BAD_HTTP,
 	COUNTER_BAD_TLS,
 	COUNTER_BAD_PROXY,
@@ -71,12 +71,13 @@ typedef enum {
 	COUNTER_BAD_ZLIB,
 	COUNTER_BAD_THRIFT, /* invalid Thrift, or unknown bytes */
 	N_NAMED_COUNTERS,   /* the counters above have a name in get_counters (server/metrics.h) */
-	/* by CounterMethod: calls answered with a result, and with an exception */
+	/* one counter for each CounterMethod: calls answered with a result, then calls answered
+	 * with an exception */
 	COUNTER_ANSWERED = N_NAMED_COUNTERS,
 	COUNTER_REFUSED = COUNTER_ANSWERED + N_COUNTER_METHODS,
 	/* durations of answered calls */
 	COUNTER_DURATIONS = COUNTER_REFUSED + N_COUNTER_METHODS, /* N_COUNTER_DURATIONS */
-	/* the sum of the durations */
+	/* sum of the durations */
 	COUNTER_DURATION_US = COUNTER_DURATIONS + N_COUNTER_DURATIONS,
 	N_COUNTERS
 } Counter;
@@ -89,7 +90,7 @@ typedef struct {
 typedef struct _CounterSet CounterSet;
 
 CounterSet *counter_set_new(void);
-/* Also frees the blocks. Their threads must have ended. */
+/* Frees the set with its blocks. The threads of the blocks must have ended. */
 void counter_set_free(CounterSet *self);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(CounterSet, counter_set_free)
 
@@ -113,18 +114,19 @@ static inline void counters_add(Counters *self, Counter counter, guint64 n)
 	atomic_store_explicit(&self->values[counter], value + n, memory_order_relaxed);
 }
 
-/* For the block's thread and counter_set_sum(). */
+/* Can be called in the block's thread, and by counter_set_sum(). */
 static inline guint64 counters_get(const Counters *self, Counter counter)
 {
 	return atomic_load_explicit(&self->values[counter], memory_order_relaxed);
 }
 
-/* Only for the block's thread. Adds @calls calls that took @duration_us each, 0 or more. */
+/* Adds @calls calls that took @duration_us each. For the block's thread only. @duration_us: 0 or
+ * more */
 static inline void counters_add_durations(Counters *self, gint64 duration_us, guint calls)
 {
 	const guint64 first_us = G_GUINT64_CONSTANT(1) << COUNTER_FIRST_DURATION_LOG2;
 	guint64 us = (guint64)MAX(duration_us, (gint64)first_us);
-	/* the logarithm, rounded up */
+	/* the binary logarithm, rounded up */
 	guint bucket = 64 - (guint)__builtin_clzll(us - 1) - COUNTER_FIRST_DURATION_LOG2;
 
 	counters_add(self, COUNTER_DURATIONS + MIN(bucket, N_COUNTER_DURATIONS - 1), calls);

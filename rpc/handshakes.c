@@ -15,15 +15,15 @@
 
 #define MAX_EVENTS 64
 
-/* How long bytes on a failed connection are read and discarded. Otherwise the kernel would reset
- * the connection, and the client would lose the alert. */
+/* How long bytes on a failed connection are read and discarded. Without this, the kernel would
+ * reset the connection, and the client would not receive the alert. */
 #define LINGER_MS 250
 
 typedef struct {
 	InboxConnection connection;
 	GQueue *queue; /* the queue that contains it */
 	GList link;
-	gint64 entered_at_us; /* when it entered the queue; monotonic */
+	gint64 entered_at_us; /* time at which it entered the queue; monotonic */
 	guint32 events;       /* events that epoll watches for */
 } Handshake;
 
@@ -34,7 +34,7 @@ struct _Handshakes {
 	gboolean is_running;
 	Inbox *inbox;
 	int poller;
-	/* used by the thread only; each queue is in order of arrival */
+	/* used only by the thread; each queue is in order of arrival */
 	GQueue waiting;
 	GQueue under_way;
 	GQueue lingering;
@@ -69,10 +69,10 @@ static void watch_events(Handshakes *self, Handshake *one, guint32 events)
 	one->events = events;
 }
 
-/* Half closes a connection after its alert, if any, was sent. */
+/* Shuts down the sending side of a connection after its alert, if any, was sent. */
 static void start_lingering(Handshakes *self, Handshake *one)
 {
-	shutdown(one->connection.fd, SHUT_WR); /* fails if the client has closed it already */
+	shutdown(one->connection.fd, SHUT_WR); /* fails if the client has already closed it */
 	watch_events(self, one, EPOLLIN);
 	enter_queue(one, &self->lingering);
 }
@@ -92,7 +92,7 @@ static void continue_handshake(Handshakes *self, Handshake *one)
 	int result = tls_stream_shake_hands(tls);
 
 	if (result != 0 && errno == EAGAIN) {
-		/* the flags of poll and epoll are equal */
+		/* the flags of poll() and epoll have the same values */
 		watch_events(self, one, (guint32)tls_stream_events(tls));
 		return;
 	}
@@ -119,7 +119,7 @@ static void continue_handshake(Handshakes *self, Handshake *one)
 		close_handshake(one);
 }
 
-/* Returns the instant when the time limit of the first in the queue ends. */
+/* Returns when the time limit of the first connection in the queue ends. */
 static gint64 first_end_us(const GQueue *queue, gint64 limit_ms)
 {
 	const Handshake *first = head_of(queue);

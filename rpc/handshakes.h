@@ -9,7 +9,7 @@
 /*
  * The thread that makes TLS handshakes, so that they do not delay the event loops: a handshake
  * takes as long as a thousand calls. If many clients connect at once, only some handshakes are in
- * progress, and the other clients wait.
+ * progress at a time, and the other clients wait.
  */
 typedef struct _Handshakes Handshakes;
 
@@ -17,8 +17,8 @@ typedef struct _Handshakes Handshakes;
 #define HANDSHAKES_MOST 1024
 
 /* The time limit of a handshake while other clients wait, so that a silent client does not delay
- * them for longer. If more than HANDSHAKES_MOST wait, the limit is proportionally shorter, but not
- * below the least time, which a distant client needs. */
+ * them for longer. If more than HANDSHAKES_MOST clients wait, the limit is proportionally shorter,
+ * but not shorter than the minimum, which a distant client needs. */
 #define HANDSHAKES_CROWDED_MS       2000
 #define HANDSHAKES_CROWDED_LEAST_MS 200
 
@@ -31,8 +31,8 @@ typedef struct {
 	gpointer user_data;
 } HandshakesConfig;
 
-/* @counters: borrowed, for this thread only
- * Returns: (transfer full): a running thread, or %NULL with a GIOError set */
+/* @counters: borrowed; used only by this thread. Returns: (transfer full): a running thread, or
+ * %NULL with a GIOError set */
 Handshakes *handshakes_new(const HandshakesConfig *config, Counters *counters, GError **error);
 
 /* Thread-safe. Takes over a connection with a TLS stream. */

@@ -15,7 +15,7 @@
 #include "common/address.h"
 #include "common/socket.h"
 
-/* How long a client can be silent before it is probed, and how long it has to answer. */
+/* How long a client can be silent before it is probed, and how long it then has to answer. */
 #define KEEPALIVE_S 60
 
 /* Files of local sockets */
@@ -23,7 +23,7 @@
 #define LOCK_WAIT_MS  5000
 #define LOCK_RETRY_MS 10
 
-/* Sets an error for @number, an errno. Returns %FALSE. */
+/* Sets an error for the errno @number. Returns %FALSE. */
 static G_GNUC_PRINTF(4, 5) gboolean
 	set_local_error(const char *path, int number, GError **error, const char *format, ...)
 {
@@ -60,9 +60,9 @@ static int lock_directory(const char *path, const char *directory, GError **erro
 				directory);
 	else if (number == EWOULDBLOCK)
 		set_local_error(path, number, error,
-				"cannot lock %s within %d s: another process holds the lock, such "
-				"as flock(1) or a server that hangs at its start; end it, or use "
-				"another directory",
+				"cannot lock %s within %d s: another process holds the lock, for "
+				"example flock(1) or a server that hung during startup; stop that "
+				"process, or use another directory",
 				directory, LOCK_WAIT_MS / 1000);
 	else
 		set_local_error(path, number, error, "cannot open and lock the directory %s: %s",
@@ -105,7 +105,7 @@ static gboolean remove_stale(const char *path, GError **error)
 	return TRUE;
 }
 
-/* Binds @fd to a file that has its mode from the start. */
+/* Binds @fd to a file that has the given mode from the start. */
 static gboolean bind_with_mode(int fd, const char *path, mode_t mode)
 {
 	struct sockaddr_un address;
@@ -135,15 +135,15 @@ static gboolean open_file(int fd, const char *path, const char *directory,
 	if (!is_bound && errno == EACCES)
 		return set_local_error(
 			path, errno, error,
-			"%s: the server's user must be able to write the directory %s",
+			"%s; give the server's user write permission for the directory %s",
 			g_strerror(errno), directory);
 	if (!is_bound || lstat(path, out_made) != 0)
 		return set_local_error(path, errno, error, "%s", g_strerror(errno));
 	/* no client can connect before listen(), so the group is set in time */
 	if (gid != (gid_t)-1 && fchownat(AT_FDCWD, path, (uid_t)-1, gid, AT_SYMLINK_NOFOLLOW) != 0)
 		set_local_error(path, errno, error,
-				"cannot give the socket to group %u: %s: the server's user must be "
-				"in the group",
+				"cannot change the group of the socket to %u: %s; add the server's "
+				"user to this group",
 				gid, g_strerror(errno));
 	else if (listen(fd, SOMAXCONN) == 0)
 		return TRUE;
@@ -205,15 +205,15 @@ void listener_free(Listener *self)
 	g_free(self);
 }
 
-/* Returns whether the machine lacks the address's family. This is no error if the name has another
- * address. */
+/* Returns whether the error means that the machine does not support the address's family. This is
+ * not a failure if the name has another address. */
 static gboolean is_absent(int failure)
 {
 	return failure == EAFNOSUPPORT || failure == EADDRNOTAVAIL;
 }
 
-/* Returns %FALSE with errno set if an address cannot be opened, or if there is none. @any: "*": one
- * socket for both families; otherwise an IPv6 socket excludes IPv4 */
+/* Returns %FALSE with errno set if an address cannot be opened, or if there is no address. @any:
+ * the host is "*", so an IPv6 socket also accepts IPv4; otherwise IPv6 sockets exclude IPv4 */
 static gboolean open_all(const struct addrinfo *addresses, gboolean any, gboolean is_tls,
 			 GPtrArray *listeners)
 {
@@ -298,7 +298,8 @@ gboolean listener_open_local(const char *path, const SocketFileAccess *access, G
 		return FALSE;
 	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 	if (is_abstract && fd >= 0) {
-		/* the kernel drops an abstract name with its last socket, so it is never stale */
+		/* the kernel removes an abstract name with its last socket, so the name is never
+		 * stale */
 		socklen_t length = socket_unix_address(path, &address);
 
 		is_open = bind(fd, (const struct sockaddr *)&address, length) == 0 &&
@@ -350,7 +351,7 @@ char *listener_address(const Listener *self)
 	if (address.sin6_family == AF_INET6)
 		getsockopt(self->fd, IPPROTO_IPV6, IPV6_V6ONLY, &v6_only,
 			   &(socklen_t){sizeof v6_only});
-	/* "*" is every address of IPv4 and IPv6; [::] is IPv6 only */
+	/* "*" means every address of IPv4 and IPv6, and [::] every address of IPv6 */
 	if (v6_only == 0 && IN6_IS_ADDR_UNSPECIFIED(&address.sin6_addr))
 		return g_strconcat(self->is_tls ? ADDRESS_TLS_PREFIX : "", "*", strrchr(name, ':'),
 				   NULL);
@@ -373,7 +374,7 @@ static gboolean on_acceptable(gint fd G_GNUC_UNUSED, GIOCondition condition G_GN
 
 	if (pause_ms == 0)
 		return G_SOURCE_CONTINUE;
-	/* the socket stays readable, and the thread would spin */
+	/* the socket stays readable, so the thread would spin */
 	self->source = g_timeout_add(pause_ms, on_pause_over, self);
 	return G_SOURCE_REMOVE;
 }
@@ -387,8 +388,8 @@ void listener_watch(Listener *self, ListenerReady ready, gpointer user_data)
 	source = g_unix_fd_source_new(self->fd, G_IO_IN);
 	g_source_set_callback(source, G_SOURCE_FUNC(on_acceptable), self, NULL);
 	/* otherwise GLib removes the socket from its poll while the callback runs, and wakes itself
-	 * each time, which costs four system calls for each client. The callback runs no main loop,
-	 * so it cannot recurse */
+	 * each time, which costs four system calls for each client. The callback does not run a
+	 * main loop, so it cannot recurse */
 	g_source_set_can_recurse(source, TRUE);
 	self->source = g_source_attach(source, NULL);
 }
@@ -403,7 +404,8 @@ int listener_accept(const Listener *self, Origin *out_origin)
 	if (connection < 0)
 		return -1;
 	if (self->is_adopted &&
-	    /* the connection may be older than set_tcp_options() on an adopted socket */
+	    /* on an adopted socket, the connection may be older than the call of
+	     * set_tcp_options() */
 	    !self->is_local)
 		set_tcp_options(connection);
 	*out_origin = origin_of_peer(connection, (const struct sockaddr *)&peer);

@@ -5,13 +5,13 @@
  *
  * A turn is short. A connection with more calls than fit into its turn is cut off, and waits for
  * another turn. In each round, connections that have just become readable have their turns first,
- * and then one cut-off connection has a turn. So clients with few calls wait briefly, and every
- * connection gets turns. parking.h describes calls that wait for IDs.
+ * and then one cut-off connection has a turn. So clients with few calls wait only briefly, and
+ * every connection gets turns. parking.h describes calls that wait for IDs.
  *
  * A costly call, such as a batch of 128-bit IDs, takes many times as long as a turn. It is
  * deferred: its connection enters a queue, and the queue gets a short slice of time in each round.
- * So a cheap call waits for at most one costly call of this queue and of each queue of parked
- * calls, however many connections make costly calls.
+ * So a cheap call waits for at most one costly call from this queue and one from each queue of
+ * parked calls, regardless of the number of connections that make costly calls.
  */
 #include "rpc/loop.h"
 
@@ -35,37 +35,38 @@
 #define MAX_EVENTS 256
 #define READ_BYTES (64 * 1024)
 
-/* The length of a turn after its first answer: enough for about ten of the slower calls, or many
- * hundreds of the fast ones. */
+/* The length of a turn after its first answer. It is enough for about ten of the slower calls, or
+ * many hundreds of the fast ones. */
 #define TURN_US 50
 
-/* The total length of the turns if many connections have become readable at the same time, and the
- * shortest turn. The last connection waits for all others. */
+/* If many connections have become readable at the same time, the total length of their turns, and
+ * the minimum length of a turn. The last connection waits for all others. */
 #define ROUND_US    1000
 #define MIN_TURN_US 10
 
-/* The time for costly calls between two polls of the sockets, which the last call can exceed. While
+/* The time for costly calls between two polls of the sockets. The last call can exceed it. While
  * costly calls wait, cut-off connections get the same time instead of one turn. */
 #define SLICE_US 500
 
-/* The time for the last answers after the time limit of a drain. */
+/* The time for the last answers after the time limit of a drain has ended. */
 #define LAST_ANSWERS_US 1000000
 
 #define FRAME_TOO_LONG "incomplete message for too long"
 
 /*
- * A connection, and the loop's state for it. The fields that every pass needs are together in 64
- * bytes: with thousands of connections, they are not in the caches when a pass begins.
+ * A connection, and the loop's state for it. The members that every pass needs are together in 64
+ * bytes, because with thousands of connections, they are not in the caches when a pass begins.
  */
 typedef struct {
 	Connection connection;
-	guint32 events;     /* events that epoll watches for */
-	guint waits : 1;    /* waits for the server, as connection-limits.c knows */
-	guint is_local : 1; /* connection-limits.c needs the time of each pass */
+	guint32 events; /* events that epoll watches for */
+	/* whether it waits for the server, as last reported to connection-limits.c */
+	guint waits : 1;
+	guint is_local : 1; /* connection-limits.c needs to know the time of each pass */
 	QueuePlace place;
-	ConnectionEntry *entry; /* NULL: not counted by connection-limits.c */
+	ConnectionEntry *entry; /* NULL if not counted by connection-limits.c */
 	GList all_link;         /* link in the loop's queue of all connections */
-	gint64 frame_until_us;  /* deadline of a message that took several turns; 0: none */
+	gint64 frame_until_us;  /* deadline of a message that takes several turns; 0 if none */
 } LoopConnection;
 
 G_STATIC_ASSERT(offsetof(LoopConnection, place.queue) + sizeof(Queue) -
@@ -79,8 +80,8 @@ static LoopConnection *loop_connection_at(QueuePlace *place)
 			     : G_STRUCT_MEMBER_P(place, -(glong)offsetof(LoopConnection, place));
 }
 
-/* Returns whether the connection takes no calls, because a call waits or the last reply was sent.
- */
+/* Returns whether the connection takes no further calls, because a call is waiting or the last
+ * reply was sent. */
 static gboolean loop_connection_takes_no_calls(const LoopConnection *self)
 {
 	return parking_holds(&self->place) || self->place.queue == QUEUE_LINGER;
@@ -94,7 +95,7 @@ static void loop_connection_watch(LoopConnection *self, int poller, guint32 even
 	poller_change(poller, self->connection.fd, self, events);
 }
 
-/* Records whether the connection waits for the server: it is then silent, but not idle. */
+/* Records whether the connection waits for the server. If it does, it is silent, but not idle. */
 static void loop_connection_set_waits(LoopConnection *self, gboolean waits)
 {
 	if (self->waits == (guint)waits)
@@ -114,11 +115,11 @@ struct _Loop {
 	Inbox *inbox;
 	_Atomic guint n_connections;
 	_Atomic guint64 rounds;
-	_Atomic int failure; /* errno with which the thread failed; 0: it has not */
+	_Atomic int failure; /* errno with which the thread failed; 0 if it has not */
 	_Atomic guint n_parked;
 	LoopFailed failed;
 	gpointer user_data;
-	/* used by the thread only */
+	/* used only by the thread */
 	Counters *counters;
 	ConnectionShared shared;
 	Queues queues;
@@ -131,13 +132,13 @@ struct _Loop {
 	gint64 turn_us;     /* length of the turns in this round */
 };
 
-/* Reads the clock. g_get_monotonic_time() takes twice the instructions, and each pass reads the
+/* Reads the clock. g_get_monotonic_time() takes twice as many instructions, and each pass reads the
  * clock twice. */
 static inline gint64 now_us(void)
 {
 	struct timespec now;
 
-	clock_gettime(CLOCK_MONOTONIC, &now); /* fails only for invalid arguments */
+	clock_gettime(CLOCK_MONOTONIC, &now); /* fails only if its arguments are invalid */
 	return now.tv_sec * G_TIME_SPAN_SECOND + now.tv_nsec / 1000;
 }
 
@@ -240,7 +241,7 @@ static void end_connection(Loop *self, LoopConnection *client)
 		g_autofree char *peer = socket_name_peer(fd);
 		struct tcp_info info = {0};
 
-		/* the kernel does not count the bytes of a local socket */
+		/* the kernel does not count the bytes of local sockets */
 		if (getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &(socklen_t){sizeof info}) != 0)
 			log_event(LOG_CONNECTION_ENDED, log_text("peer", peer));
 		else
@@ -257,8 +258,8 @@ static void end_connection(Loop *self, LoopConnection *client)
 	atomic_fetch_sub(&self->n_connections, 1);
 }
 
-/* Half closes a connection after its last reply. It is closed when the client closes it, or after
- * QUEUES_LINGER_MS. */
+/* Shuts down the sending side of a connection after its last reply. The connection is closed when
+ * the client closes it, or after QUEUES_LINGER_MS. */
 static void start_lingering(Loop *self, LoopConnection *client)
 {
 	if (client->place.queue == QUEUE_LINGER)
@@ -266,7 +267,7 @@ static void start_lingering(Loop *self, LoopConnection *client)
 	connection_half_close(&client->connection);
 	loop_connection_set_waits(client, FALSE);
 	loop_connection_watch(client, self->poller, EPOLLIN);
-	queues_set_time(&self->queues, 0); /* the time limit begins now */
+	queues_set_time(&self->queues, 0); /* the time limit starts now */
 	queues_enter(&self->queues, &client->place, QUEUE_LINGER);
 }
 
@@ -279,8 +280,8 @@ static void note_closed(Loop *self, LoopConnection *client, Counter counter, con
 	log_event(LOG_CONNECTION_CLOSED, log_text("reason", reason), log_text("peer", peer));
 }
 
-/* Puts a connection into the queue for the event that it waits for, or ends it. @pass: (nullable):
- * NULL if only replies were sent, so no call was parked */
+/* Puts a connection into the queue for the event that it waits for, or closes it. @pass:
+ * (nullable): NULL if only replies were sent, so that no call was parked */
 static void queue_connection(Loop *self, LoopConnection *client, ConnectionState state,
 			     const RpcPass *pass)
 {
@@ -307,8 +308,8 @@ static void queue_connection(Loop *self, LoopConnection *client, ConnectionState
 	}
 	loop_connection_set_waits(client, state != CONNECTION_READING);
 	events = connection_events(connection, &self->shared, state);
-	/* EPOLLIN stays until the client sends: most clients send nothing while they wait, and a
-	 * change is a system call */
+	/* keep EPOLLIN until the client sends: most clients send nothing while they wait, and a
+	 * change costs a system call */
 	if (state == CONNECTION_PARKED || state == CONNECTION_CUT_OFF)
 		events |= client->events & EPOLLIN;
 	loop_connection_watch(client, self->poller, events);
@@ -324,7 +325,8 @@ static void queue_connection(Loop *self, LoopConnection *client, ConnectionState
 		queue = QUEUE_CUT_OFF;
 	else
 		queue = connection->in != NULL || connection->in_record ? QUEUE_FRAME : QUEUE_IDLE;
-	/* with TLS, a connection can be cut off within a message, which then keeps its deadline */
+	/* with TLS, a connection can be cut off within a message; the message then keeps its
+	 * deadline */
 	if (connection->is_tls) {
 		if (connection->consumed || queue == QUEUE_IDLE)
 			client->frame_until_us = 0;
@@ -344,8 +346,9 @@ static void queue_connection(Loop *self, LoopConnection *client, ConnectionState
 		queues_enter(&self->queues, &client->place, queue);
 }
 
-/* Makes a pass, and counts the durations of its calls: from @since_us, when they were polled, cut
- * off or parked, until their replies were sent, or kept for a client that does not read. */
+/* Makes a pass, and counts the durations of its calls. A duration begins at @since_us, when the
+ * call was polled, cut off or parked. It ends when the reply was sent, or was kept for a client
+ * that does not read. */
 static ConnectionState run_pass(Loop *self, LoopConnection *client, RpcPass *pass, gboolean read,
 				gint64 since_us)
 {
@@ -418,7 +421,7 @@ static G_NO_INLINE void empty_inbox(Loop *self)
 			continue;
 		}
 		queues_enter(&self->queues, &client->place, QUEUE_IDLE);
-		/* calls may have been read together with the end of the handshake, and epoll does
+		/* calls may have been read together with the end of the handshake, so epoll does
 		 * not report them */
 		if (self->draining || added->tls != NULL)
 			serve_connection(self, client, TRUE, self->round_at_us);
@@ -432,7 +435,7 @@ static G_NO_INLINE void empty_inbox(Loop *self)
 	for (GList *link = self->all.head, *next; link != NULL; link = next) {
 		LoopConnection *client = link->data;
 
-		next = link->next; /* the pass can free the connection */
+		next = link->next; /* the pass may free the connection */
 		if (!loop_connection_takes_no_calls(client))
 			serve_connection(self, client, TRUE, self->round_at_us);
 	}
@@ -440,7 +443,7 @@ static G_NO_INLINE void empty_inbox(Loop *self)
 
 /* The thread */
 
-/* Returns the timeout for epoll_wait(): until the first time limit, rounded up; -1: none. */
+/* Returns the timeout for epoll_wait(): until the first time limit, rounded up; -1 if none. */
 static int wait_ms(Loop *self)
 {
 	gint64 began_us, first_us;
@@ -459,7 +462,7 @@ static int wait_ms(Loop *self)
 	return (int)CLAMP((first_us - began_us + 999) / 1000, 0, G_MAXINT);
 }
 
-/* The inbox and the queues are served after the connections. */
+/* Serves the inbox and the queues, after the connections. */
 static void handle_event(Loop *self, const struct epoll_event *event)
 {
 	LoopConnection *client = event->data.ptr;
@@ -476,9 +479,9 @@ static void handle_event(Loop *self, const struct epoll_event *event)
 	} else if (client->place.queue == QUEUE_LINGER) {
 		if (!connection_discard(&client->connection, &self->shared))
 			end_connection(self, client);
-		/* A call of the connection is parked or waits for a turn, so it is not read. It
-		 * accepts replies to earlier calls, or was reset. If the client has closed its
-		 * side, the call stays in its queue. */
+		/* Handles an event of a connection that is not read, because a call is parked or
+		 * waits for a turn. The socket accepts replies to earlier calls, or was reset. If
+		 * the client has closed its side, the call stays in its queue. */
 	} else if ((event->events & (EPOLLERR | EPOLLHUP)) != 0) {
 		end_connection(self, client);
 	} else if (client->place.queue == QUEUE_WRITE) {
@@ -493,8 +496,8 @@ static void handle_event(Loop *self, const struct epoll_event *event)
 	}
 }
 
-/* Answers the waiting calls with the IDs that are available, and calls @leave for all connections.
- */
+/* Answers waiting calls with the IDs that are available, and then calls @leave for all
+ * connections. */
 static void leave_all(Loop *self, LeaveFunc leave)
 {
 	gint64 until_us = g_get_monotonic_time() + LAST_ANSWERS_US;
@@ -518,7 +521,7 @@ static void leave_all(Loop *self, LeaveFunc leave)
 	}
 }
 
-/* Sets the timer to @at_us; 0: off. Makes no system call if nothing changes. */
+/* Sets the timer to @at_us; 0 to turn it off. Makes no system call if nothing changes. */
 static void set_timer(Loop *self, gint64 at_us)
 {
 	const struct itimerspec timer = {
@@ -567,12 +570,13 @@ static G_NO_INLINE void serve_queues(Loop *self)
 		    start_lingering);
 	end_expired(self, QUEUE_FRAME, COUNTER_CLOSED_FRAME_TIMEOUT, FRAME_TOO_LONG,
 		    start_lingering);
-	/* no half close: a client that reads nothing would not notice it */
+	/* do not just shut down the sending side, because a client that reads nothing would not
+	 * notice it */
 	end_expired(self, QUEUE_WRITE, COUNTER_CLOSED_WRITE_TIMEOUT, "takes no replies",
 		    end_connection);
 	while ((head = loop_connection_at(queues_expired(&self->queues, QUEUE_LINGER))) != NULL)
 		end_connection(self, head);
-	if (!parking_is_behind(&self->parking)) /* otherwise they are tried again at once */
+	if (!parking_is_behind(&self->parking)) /* otherwise they would be tried again at once */
 		set_timer(self, parking_retry_at_us(&self->parking));
 	atomic_store_explicit(&self->n_parked, parking_n(&self->parking), memory_order_relaxed);
 }
@@ -598,7 +602,7 @@ static gboolean make_round(Loop *self)
 	self->turn_us = TURN_US;
 	if (self->has_mail)
 		empty_inbox(self);
-	/* also set n_parked after the last parked call */
+	/* also set n_parked after the last parked call has been answered */
 	if (self->queues.length > 0 || self->timer_at_us != 0 ||
 	    parking_is_behind(&self->parking) || self->n_parked > 0)
 		serve_queues(self);

@@ -17,20 +17,19 @@ typedef struct _Loop Loop;
 typedef void (*LoopFailed)(gpointer user_data);
 
 /* @service: copied
- * @counters: borrowed, for this loop only
- * @failed: called if the loop cannot continue
- * Returns: (transfer full): a loop whose thread has not started, or %NULL with a GIOError set */
+ * @counters: borrowed; used only by this loop @failed: called if the loop cannot continue. Returns:
+ * (transfer full): a loop whose thread has not started, or %NULL with a GIOError set */
 Loop *loop_new(const RpcService *service, const RpcLimits *limits, Counters *counters,
 	       LoopFailed failed, gpointer user_data, GError **error);
 
-/* The thread must have ended, or must never have been started. */
+/* Frees the loop. Its thread must have ended, or must never have been started. */
 void loop_free(Loop *self);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(Loop, loop_free)
 
 /* Starts the thread. Returns %FALSE with a GIOError set on failure. */
 gboolean loop_start(Loop *self, GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
-/* Waits for the end of the thread after loop_drain(). */
+/* Waits until the thread has ended after loop_drain(). */
 void loop_join(Loop *self);
 
 /* Thread-safe. Takes over a connected non-blocking socket with its state. With TLS, the handshake
@@ -38,19 +37,19 @@ void loop_join(Loop *self);
 void loop_add(Loop *self, const InboxConnection *connection);
 
 typedef struct {
-	guint n_connections; /* including those in its inbox */
-	guint n_parked;      /* connections with a parked call */
-	guint64 rounds;      /* rounds so far; it makes one when it is woken */
-	int failure;         /* the errno with which the thread failed; 0: it has not */
+	guint n_connections; /* number of connections, including those in the inbox */
+	guint n_parked;      /* number of connections with a parked call */
+	guint64 rounds; /* number of rounds so far; the loop makes a round whenever it is woken */
+	int failure;    /* errno of the failure that ended the thread; 0 if it has not failed */
 } LoopStatus;
 
 /* Thread-safe. Returns the current status. */
 LoopStatus loop_status(const Loop *self);
 
-/* Thread-safe. Lets the loop retry parked calls. */
+/* Thread-safe. Makes the loop retry parked calls. */
 void loop_wake(Loop *self);
 
-/* Thread-safe. Begins a drain. The loop answers the calls that have arrived, and half closes each
- * connection when its replies are sent, and all connections after @timeout_ms. It ends at most
- * QUEUES_LINGER_MS later. */
+/* Thread-safe. Begins a drain. The loop answers the calls that have arrived. It shuts down the
+ * sending side of each connection when its replies are sent, and of all connections after
+ * @timeout_ms. The loop ends at most QUEUES_LINGER_MS later. */
 void loop_drain(Loop *self, gint64 timeout_ms);

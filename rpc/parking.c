@@ -28,8 +28,8 @@ gboolean parking_park(Parking *self, QueuePlace *place, const RpcPass *pass)
 		return FALSE;
 	}
 
-	/* the wait begins now, not at the last reading of the clock: the process may have been
-	 * stopped since */
+	/* the wait begins now, not at the last reading of the clock, because the process may have
+	 * been suspended since */
 	queues_set_time(self->queues, 0);
 	place->retry_at_us = pass->wait.wait_ns == 0
 				     ? G_MAXINT64
@@ -56,7 +56,7 @@ static gint64 due_us(const QueuePlace *place)
 	return MIN(place->retry_at_us, place->deadline_at_us);
 }
 
-/* Returns the call for IDs that is tried next; NULL: no call waits. */
+/* Returns the call for IDs to try next; NULL if no call waits. */
 static QueuePlace *next_for_ids(const Parking *self)
 {
 	QueuePlace *single = queues_head(self->queues, QUEUE_SINGLE);
@@ -69,7 +69,7 @@ static QueuePlace *next_for_ids(const Parking *self)
 		queues_has_run_out(self->queues, single) || queues_has_run_out(self->queues, batch);
 	if (!self->batches_apart && !has_run_out)
 		return self->single_ids > 0 ? single : batch;
-	/* many expired batches must not delay single IDs */
+	/* a large number of expired batches must not delay single IDs */
 	if (self->single_ids > 0 && single->retry_at_us <= queues_now_us(self->queues))
 		return single;
 	if (self->batches_apart)
@@ -77,7 +77,7 @@ static QueuePlace *next_for_ids(const Parking *self)
 	return single->deadline_at_us <= batch->deadline_at_us ? single : batch;
 }
 
-/* Returns the call for IDs that is tried next, if IDs may be available for it or its time limit has
+/* Returns the call for IDs to try next, if IDs may be available for it or its time limit has
  * expired. */
 static QueuePlace *next_due(const Parking *self)
 {
@@ -116,7 +116,8 @@ static RpcPass retry_call(Parking *self, QueuePlace *place, ParkingRun run, gpoi
 	return pass;
 }
 
-/* Returns the first call aside if it may be answered now, or if its time limit is over. */
+/* Returns the first call that was set aside, if it may be answered now or its time limit has
+ * expired. */
 static QueuePlace *next_aside(const Parking *self)
 {
 	QueuePlace *head = queues_head(self->queues, QUEUE_ASIDE);

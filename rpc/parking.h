@@ -13,17 +13,17 @@
  * independent.
  *
  * A call whose time limit has expired is tried one last time, even if the other queue is next.
- * After each such batch, a single ID is drawn, if possible.
+ * After each batch of this kind, a single ID is drawn if possible.
  *
  * Calls that wait for something other than IDs are set aside: they all wait for the same event, and
  * no other call waits for them. Costly calls are deferred: the loop answers them in turns, so that
  * they do not delay other calls.
  *
- * Only for the loop's thread.
+ * For the loop's thread only.
  */
 
 /* Runs a pass of the connection at @place with the allowance in @pass, and queues the connection
- * again. If a call still waits, it uses parking_park(). */
+ * again. If a call still waits, the function calls parking_park(). */
 typedef void (*ParkingRun)(gpointer user_data, QueuePlace *place, RpcPass *pass);
 
 typedef struct {
@@ -31,17 +31,17 @@ typedef struct {
 	Queues *queues;
 	guint turn_ids;
 	gboolean batches_apart;
-	guint single_ids;     /* single IDs that may be drawn before the next batch */
+	guint single_ids;     /* number of single IDs to draw before the next batch */
 	gboolean behind;      /* more calls for IDs may be answerable at once */
 	gboolean woken_aside; /* parking_wake() was called, and not all calls that are set aside
 				 have been tried */
 } Parking;
 
-/* @queues: borrowed. @turn_ids, @batches_apart: see RpcLimits */
+/* Initialises the object. @queues: borrowed @turn_ids, @batches_apart: see RpcLimits */
 void parking_init(Parking *self, Queues *queues, guint turn_ids, gboolean batches_apart);
 
 /* Returns the rules for a connection's pass. @own: the queue in which the connection is first, so
- * that its call does not wait for itself; QUEUE_NONE: the connection is in no queue */
+ * that its call does not wait for itself; QUEUE_NONE if it is in no queue */
 static inline RpcAllowance parking_allowance(const Parking *self, Queue own)
 {
 	const GQueue *queues = self->queues->queues;
@@ -66,7 +66,7 @@ static inline gboolean parking_holds(const QueuePlace *place)
 	       place->queue == QUEUE_ASIDE || place->queue == QUEUE_COSTLY;
 }
 
-/* Returns the number of calls that wait for IDs or are set aside, without deferred calls. */
+/* Returns the number of calls that wait for IDs or are set aside, not counting deferred calls. */
 static inline guint parking_n(const Parking *self)
 {
 	const GQueue *queues = self->queues->queues;
@@ -75,8 +75,8 @@ static inline guint parking_n(const Parking *self)
 	       queues[QUEUE_ASIDE].length;
 }
 
-/* Makes all parked calls due, because IDs may be available, or the event for which other calls wait
- * has occurred. */
+/* Makes all parked calls due, because IDs may be available, or because the event that other calls
+ * wait for has occurred. */
 void parking_wake(Parking *self);
 
 /* Retries some parked calls of both kinds, and returns so that the loop can serve other
@@ -89,6 +89,6 @@ static inline gboolean parking_is_behind(const Parking *self)
 	return self->behind || self->woken_aside;
 }
 
-/* Returns the instant at which the clock can allow the next call; 0: no call waits only for the
+/* Returns the instant at which the clock can allow the next call; 0 if no call waits only for the
  * clock. */
 gint64 parking_retry_at_us(const Parking *self);

@@ -125,7 +125,7 @@ void inbox_take(Inbox *self, InboxMail *out_mail)
 	};
 	guint64 count;
 
-	/* read first: later mail makes the descriptor readable again */
+	/* read the descriptor first, so that later mail makes it readable again */
 	if (read(self->fd, &count, sizeof count) < 0 && errno != EAGAIN)
 		g_critical("cannot read a loop's eventfd: %s", g_strerror(errno));
 	pthread_mutex_lock(&self->lock);

@@ -14,7 +14,7 @@
 /* Returns the descriptor of an epoll instance, or -1 with a GIOError set. */
 int poller_new(GError **error);
 
-/* Watches @fd until it is closed, at first for EPOLLIN. Its events carry @tag. Returns %FALSE with
+/* Watches @fd until it is closed, initially for EPOLLIN. Its events carry @tag. Returns %FALSE with
  * a GIOError set on failure. */
 gboolean poller_add(int self, int fd, void *tag, GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
@@ -48,8 +48,8 @@ typedef struct _Inbox Inbox;
 
 typedef struct {
 	int fd;
-	TlsStream *tls;         /* NULL: no TLS */
-	ConnectionEntry *entry; /* NULL: not counted by connection-limits.c */
+	TlsStream *tls;         /* NULL for no TLS */
+	ConnectionEntry *entry; /* NULL if not counted by connection-limits.c */
 } InboxConnection;
 
 /* Closes the socket, after removing it from its connection limits. */
@@ -66,10 +66,11 @@ void inbox_mail_clear(InboxMail *self);
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC(InboxMail, inbox_mail_clear)
 
 /* @poller: reports an event with the inbox as its tag while there is mail. Returns: (transfer
- * full): or %NULL with a GIOError set. */
+ * full): an inbox, or %NULL with a GIOError set. */
 Inbox *inbox_new(int poller, GError **error);
 
-/* Closes the sockets that are still in it, and removes them from their connection limits. */
+/* Frees the inbox. Closes the sockets that are still in it, and removes them from their connection
+ * limits. */
 void inbox_free(Inbox *self);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(Inbox, inbox_free)
 
@@ -78,6 +79,6 @@ void inbox_add_connection(Inbox *self, const InboxConnection *connection);
 void inbox_wake(Inbox *self);
 void inbox_drain(Inbox *self, gint64 timeout_ms);
 
-/* Only for the receiving thread. Takes all mail. @out_mail: (out): free it with inbox_mail_clear()
- */
+/* Takes all mail. Must be called by the receiving thread. @out_mail: (out): free it with
+ * inbox_mail_clear() */
 void inbox_take(Inbox *self, InboxMail *out_mail);

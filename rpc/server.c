@@ -13,51 +13,52 @@
 #include "common/socket.h"
 #include "rpc/handshakes.h"
 
-/* The most connections accepted before the main loop continues. */
+/* The maximum number of connections that are accepted before the main loop continues. */
 #define ACCEPT_BATCH 256
 
-/* The pause after an accept that failed because the system lacked a resource. */
+/* The pause after an accept() that failed because the system lacked a resource. */
 #define PAUSE_MS 100
 
-/* The pause while loops close connections that were shut down to make room, and the most such
- * pauses when the server stops. */
+/* The pause while loops close connections that were shut down to make room, and the maximum number
+ * of these pauses when the server stops. */
 #define ROOM_PAUSE_MS   1
 #define MOST_LAST_TRIES 100
 
-/* The time for a first call on a socket that another process keeps open: silent connections are
- * closed this long after the last accept. */
+/* The time for a first call when the server stops and another process keeps the listening socket
+ * open. Silent connections are closed this long after the last accept. */
 #define FIRST_CALL_MS 250
 
-/* After this many connections, their memory is returned to the system when most of them are closed.
- * The number of connections is checked at this interval. */
+/* If there were this many connections, memory is returned to the system when most of them are
+ * closed. The number of connections is checked at this interval. */
 #define FLOOD_CONNECTIONS 64
 #define FLOOD_CHECK_S     5
 
-/* The file that the reserve descriptor opens. */
+/* The file opened to keep a descriptor in reserve. */
 #define RESERVE "/dev/null"
 
 struct _RpcServer {
-	/* (element-type Loop): does not change, because other threads read it */
+	/* (element-type Loop): never changes, because other threads read it */
 	GPtrArray *loops;
-	guint n_running; /* how many loops run, beginning with the first */
+	guint n_running; /* number of loops that run, counted from the first */
 	/* (element-type guint64): each loop's rounds at the last rpc_server_responds() */
 	GArray *loop_rounds;
 	ConnectionLimits *connections;
 	ConnectionLimitsConfig limits;
 	gint64 handshake_timeout_ms;
-	TlsContext *tls;        /* NULL: no address uses TLS */
-	Handshakes *handshakes; /* NULL: no address uses TLS, or not started */
+	TlsContext *tls;        /* NULL if no address uses TLS */
+	Handshakes *handshakes; /* NULL if no address uses TLS, or before the start */
 	Counters *handshake_counters;
-	pthread_mutex_t allow_lock; /* the handshake thread also reads the list */
-	AllowList *allow;           /* protected by the lock; NULL: every client may connect */
+	pthread_mutex_t allow_lock; /* protects allow, which the handshake thread also reads */
+	AllowList *allow;           /* protected by the lock; if NULL, every client may connect */
 	/* largest number of connections since memory was last returned */
 	guint peak;
-	guint flood_source; /* timer that checks the number of connections; 0: not needed */
+	guint flood_source; /* timer that checks the number of connections; 0 if it is not needed */
 	Counters *counters;
 	GPtrArray *listeners; /* (element-type Listener) */
 	gboolean started;
-	/* Closed for a moment when no descriptors are left, so that a waiting client can be
-	 * accepted and refused; -1: another thread took the descriptor meanwhile. */
+	/* A descriptor in reserve. It is closed briefly when no descriptors are left, so that a
+	 * waiting client can be accepted and refused. -1 if another thread took the descriptor in
+	 * between. */
 	int reserve_fd;
 };
 
@@ -139,7 +140,8 @@ static Loop *choose_loop(RpcServer *self)
 	return chosen;
 }
 
-/* @origin: (transfer full): the origin that is probably the cause, which has @n connections */
+/* Logs a refusal. @origin: (transfer full): the origin that is probably the cause, which has @n
+ * connections */
 static void refuse_connection(RpcServer *self, int connection, LogEvent event, char *origin,
 			      guint n, const char *reason, const char *remedy)
 {
@@ -151,8 +153,8 @@ static void refuse_connection(RpcServer *self, int connection, LogEvent event, c
 		  log_number("connections", n), log_text("remedy", remedy));
 }
 
-/* Returns memory to the system after a flood: the allocator keeps freed memory between used blocks,
- * and all freed memory of other threads. */
+/* Returns memory to the system after a flood, because the allocator keeps freed memory between used
+ * blocks, and all freed memory of other threads. */
 static gboolean on_flood_check(gpointer user_data)
 {
 	RpcServer *self = user_data;
@@ -168,7 +170,7 @@ static gboolean on_flood_check(gpointer user_data)
 	return G_SOURCE_REMOVE;
 }
 
-/* Any thread, with the thread's own counters. */
+/* Can be called in any thread. @counters: the calling thread's counters */
 static void note_not_allowed(Counters *counters, int fd, const TlsStream *tls)
 {
 	g_autofree char *peer = socket_name_peer(fd);
@@ -229,7 +231,8 @@ static void start_serving(RpcServer *self, const Listener *listener, int fd, Con
 		self->flood_source = g_timeout_add_seconds(FLOOD_CHECK_S, on_flood_check, self);
 }
 
-/* Admits, refuses or closes a connection, by --allow and the limits in all and for each origin. */
+/* Admits, refuses or closes a connection, according to --allow, the limit in total and the limit
+ * per origin. */
 static void receive_connection(RpcServer *self, const Listener *listener, int connection,
 			       const Origin *origin)
 {
@@ -250,7 +253,8 @@ static void receive_connection(RpcServer *self, const Listener *listener, int co
 	switch (connection_limits_admit(self->connections, connection, origin,
 					g_get_monotonic_time(), &entry, &closed)) {
 	case CONNECTION_LIMITS_ADMITTED:
-		if (closed != NULL) { /* count it before the new client can call */
+		/* count the connection before the new client can make a call */
+		if (closed != NULL) {
 			counters_add(self->counters, COUNTER_CLOSED_FOR_ROOM, 1);
 			log_event(LOG_CONNECTION_CLOSED,
 				  log_text("reason", "idle, and replaced by a new connection"),
@@ -436,19 +440,19 @@ void rpc_server_stop(RpcServer *self, gint64 timeout_ms)
 
 		listener_withdraw(listener);
 		if (listener->is_adopted) {
-			/* the next server will accept the clients that wait now */
+			/* the next server will accept the clients that are waiting now */
 			pause_ms = MIN(FIRST_CALL_MS, timeout_ms);
 			continue;
 		}
-		/* clients that have connected are answered */
+		/* clients that have already connected are answered */
 		for (guint tries = 0; tries < MOST_LAST_TRIES &&
 				      accept_clients(self, listener, SOMAXCONN) == ROOM_PAUSE_MS;
 		     tries++)
 			g_usleep(1000 * ROOM_PAUSE_MS);
 	}
 	g_ptr_array_set_size(self->listeners, 0);
-	g_usleep(1000 * (gulong)pause_ms); /* meanwhile the loops still serve */
-	/* first, because the handshake thread adds connections to the loops */
+	g_usleep(1000 * (gulong)pause_ms); /* the loops still serve during this time */
+	/* ended first, because the handshake thread adds connections to the loops */
 	g_clear_pointer(&self->handshakes, handshakes_free);
 	for (guint i = 0; i < self->n_running; i++)
 		loop_drain(self->loops->pdata[i], timeout_ms - pause_ms);

@@ -12,7 +12,7 @@
 
 /*
  * The Thrift server: listens, accepts in the thread of the default main context, and adds each
- * connection to the loop with the fewest connections. Only that thread calls these functions,
+ * connection to the loop with the fewest connections. Only that thread may call these functions,
  * unless their comment says otherwise.
  */
 typedef struct _RpcServer RpcServer;
@@ -23,13 +23,14 @@ typedef struct {
 	gint64 handshake_timeout_ms; /* time limit of TLS handshakes */
 	guint n_loops;
 	ConnectionLimitsConfig
-		connections; /* limits beyond which clients are accepted and then closed */
+		/* limits on connections; a client beyond them is accepted and then closed */
+		connections;
 	/* Called from any thread when an event loop has failed; see rpc_server_check(). */
 	LoopFailed failed;
 	gpointer user_data;
 } RpcServerConfig;
 
-/* @counters: borrowed. (transfer full), or %NULL with a GIOError set. */
+/* Returns: (transfer full): a server, or %NULL with a GIOError set. @counters: borrowed */
 RpcServer *rpc_server_new(const RpcServerConfig *config, CounterSet *counters, GError **error);
 void rpc_server_free(RpcServer *self);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(RpcServer, rpc_server_free)
@@ -46,36 +47,36 @@ char *rpc_server_address(const RpcServer *self);
 /* Sets the TLS settings of later handshakes. @context: a reference is kept */
 void rpc_server_set_tls(RpcServer *self, TlsContext *context);
 
-/* Sets which clients may connect from now on. Open connections stay. @allow: (nullable): %NULL:
- * every client; a reference is kept */
+/* Sets which clients may connect from now on. Open connections stay. @allow: (nullable): a
+ * reference is kept; %NULL for all clients */
 void rpc_server_set_allow(RpcServer *self, AllowList *allow);
 
-/* Sets the limit for each address, see ConnectionLimitsConfig. Open connections stay. */
+/* Sets the limit per address, see ConnectionLimitsConfig. Open connections stay. */
 void rpc_server_set_max_per_address(RpcServer *self, guint max_per_address);
 
-/* Starts the loops, and accepts connections. After a failure, nothing runs, and the server cannot
- * be started again. */
+/* Starts the loops, and accepts connections. After a failure, no thread is running, and the server
+ * cannot be started again. */
 gboolean rpc_server_start(RpcServer *self, GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
-/* Thread-safe. Lets the loops retry parked calls. */
+/* Thread-safe. Makes the loops retry parked calls. */
 void rpc_server_wake(RpcServer *self);
 
 typedef struct {
 	guint n_connections, max_connections;
-	guint n_parked; /* connections with a parked call */
+	guint n_parked; /* number of connections with a parked call */
 } RpcServerStatus;
 
 /* Thread-safe. Returns the current status. */
 RpcServerStatus rpc_server_status(const RpcServer *self);
 
 /* Returns whether every loop has made a round since the last call of this function, or since the
- * start. For a watchdog, which calls it at intervals that leave the loops enough time. */
+ * start. For a watchdog, which must call it at intervals that leave the loops enough time. */
 gboolean rpc_server_responds(RpcServer *self);
 
 /* Returns %FALSE with a GIOError set if an event loop has failed and closed its connections. */
 gboolean rpc_server_check(RpcServer *self, GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
 /* Stops accepting, answers the calls that have arrived, closes every connection and ends the loops:
- * see loop_drain(). If another process keeps a listening socket open, the client accepted last
- * there gets a moment for its first call, within @timeout_ms. Blocks. */
+ * see loop_drain(). If another process keeps a listening socket open, the last accepted client gets
+ * a short time for its first call, within @timeout_ms. Blocks. */
 void rpc_server_stop(RpcServer *self, gint64 timeout_ms);

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-/* Usual calls to answer before the clock is read again. */
+/* Number of usual calls to answer before the clock is read again. */
 #define QUICK_ANSWERS 8
 
 /* Protocols other than Thrift */
@@ -11,16 +11,16 @@
 typedef struct {
 	Counter counter;
 	const char *reason; /* name in the log */
-	const char *reply;  /* reply sent before the connection is closed; NULL: none */
+	const char *reply;  /* reply sent before the connection is closed; NULL if none */
 } OtherProtocol;
 
 typedef enum {
 	OTHER_UNKNOWN, /* not a known protocol */
-	OTHER_MAYBE,   /* undecided until more bytes arrive */
+	OTHER_MAYBE,   /* cannot be decided until more bytes arrive */
 	OTHER_YES,
 } OtherMatch;
 
-/* The most bytes after a frame's length that find_other_protocol() needs. */
+/* The maximum number of bytes after a frame's length that find_other_protocol() needs. */
 #define OTHER_FRAMED_BYTES 8
 
 #define BODY   "this port accepts Apache Thrift, framed or unframed, binary or compact; no HTTP\n"
@@ -51,7 +51,7 @@ typedef struct {
 	gsize length;
 	const OtherProtocol *protocol;
 	gboolean alone;     /* can begin a connection ... */
-	gboolean in_frames; /* ... or follow the length of a frame */
+	gboolean in_frames; /* ... or which follow the length of a frame */
 } Signature;
 
 /* TLS: a handshake record of any version 3 (RFC 8446, 5.1). PROXY: versions 1 and 2 (haproxy's
@@ -80,7 +80,8 @@ static const Signature SIGNATURES[] = {
 	{BYTES("x\xda"), &ZLIB, TRUE, TRUE},
 };
 
-/* @framed: a frame's length precedes the bytes. @out_protocol: (out): set if YES */
+/* Returns whether the bytes are another protocol. @framed: a frame's length precedes the bytes.
+ * @out_protocol: (out): set if YES */
 static OtherMatch find_other_protocol(const guint8 *bytes, gsize length, gboolean framed,
 				      const OtherProtocol **out_protocol)
 {
@@ -142,8 +143,8 @@ static gboolean reject_other_protocol(const guint8 *bytes, gsize length, gsize a
 	return FALSE;
 }
 
-/* Returns whether a message that begins with this byte has a version. Others begin with the length
- * of a name. */
+/* Returns whether a message that begins with this byte has a version. Other messages begin with the
+ * length of a name. */
 static gboolean begins_versioned(guint8 byte)
 {
 	return byte == STRICT_VERSION >> 24 || byte == COMPACT_PROTOCOL;
@@ -170,8 +171,8 @@ gboolean stream_detect_framing(Stream *self, const StreamShared *shared, const g
 		return FALSE;
 	if (length == STREAM_FRAME_HEADER_BYTES)
 		return TRUE;
-	/* A frame of another protocol can also begin with letters, but not with a name whose length
-	 * the frame gives. */
+	/* A frame of another protocol can also begin with letters, but not with a name of the given
+	 * length. */
 	if (begins_versioned(*after) || *after == 0)
 		self->framing = FRAMING_FRAMED;
 	else if ((g_ascii_isalpha(*after) || *after == '_') &&
@@ -185,7 +186,8 @@ gboolean stream_detect_framing(Stream *self, const StreamShared *shared, const g
 	return TRUE;
 }
 
-/* @limit: the maximum length of the message. @available: how many bytes have arrived */
+/* Scans a message. @limit: maximum length of the message. @available: number of bytes that have
+ * arrived */
 static StreamNext scan_message(Stream *self, StreamShared *shared, const guint8 *bytes,
 			       gsize available, gsize limit, Message *out_message)
 {
@@ -204,7 +206,7 @@ static StreamNext scan_message(Stream *self, StreamShared *shared, const guint8 
 	*out_message = (Message){
 		.bytes = bytes,
 		.header = *header,
-		/* including any bytes after it in its frame */
+		/* includes any bytes after the message in its frame */
 		.taken = framed ? STREAM_FRAME_HEADER_BYTES + limit : header->length,
 		.bad = scanner_reason(self->scanner),
 	};
@@ -234,7 +236,7 @@ StreamNext stream_next(Stream *self, StreamShared *shared, const guint8 *bytes, 
 	bytes += STREAM_FRAME_HEADER_BYTES;
 	if (available >= frame_length)
 		return scan_message(self, shared, bytes, frame_length, frame_length, out_message);
-	/* invalid bytes may never end */
+	/* invalid bytes might never end */
 	if (available > 0 && !scanner_may_begin(bytes, available, frame_length, &out_message->bad))
 		return STREAM_NEXT_BAD;
 	return STREAM_NEXT_MORE;
@@ -289,8 +291,9 @@ StreamStatus stream_answer(Stream *self, StreamShared *shared, RpcPass *pass)
 			return STREAM_FULL;
 		if (before == pass->length)
 			return STREAM_MORE;
-		/* The clock is read only if more than one answer is due, which is rare, and not
-		 * after each usual call, which takes hardly longer than the reading. */
+		/* Reads the clock only if more than one answer is due, which is rare. Does not read
+		 * it after each usual call, because the call takes hardly longer than reading the
+		 * clock. */
 		if (before > 0 && (pass->n_quick == 0 || pass->n_quick >= QUICK_ANSWERS)) {
 			gint64 now_us = shared->now_us();
 

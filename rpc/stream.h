@@ -6,11 +6,11 @@
 #include "rpc/rpc-service.h"
 
 /*
- * The bytes of one connection, without its socket: finds its messages, and answers them one by one
- * while there is time and room.
+ * Handles the bytes of one connection, but not its socket: finds messages, and answers them one by
+ * one while there is time and room.
  *
- * The first bytes tell which of six wire forms the client speaks. Let b0 be the first byte, L the
- * first four as a number, b4 the fifth:
+ * The first bytes show which of six wire forms the client uses. Let b0 be the first byte, L the
+ * first four bytes as a number, and b4 the fifth byte:
  *
  *   b0 = 80: unframed strict binary    b0 = 82: unframed compact    b0 not 00: close
  *   L = 0 or above the limit: close
@@ -18,41 +18,42 @@
  *   b4 a letter or _: unframed unversioned (L is the length of the method's name), unless another
  *                     protocol's frame begins so       else: close
  *
- * The first message fixes the framing; each message has its own protocol. The connection is closed
- * at the first byte that cannot be Thrift. If the client speaks another known protocol, the reason
- * names it, so that the log distinguishes a wrong port from an attack. HTTP requests get an HTTP
- * reply.
+ * The first message determines the framing for the whole connection, but each message can use a
+ * different protocol. The connection is closed at the first byte that cannot be Thrift. If the
+ * client speaks another known protocol, the reason names it, so that the log distinguishes a wrong
+ * port from an attack. HTTP requests get an HTTP reply.
  */
 typedef enum { FRAMING_UNKNOWN, FRAMING_FRAMED, FRAMING_UNFRAMED } Framing;
 
 typedef struct {
 	Framing framing;
-	Scanner *scanner;   /* scanner of an incomplete unframed message; NULL: none */
-	ParkedCall *parked; /* the first call, decoded, if it waits; NULL: no call waits */
+	Scanner *scanner;   /* scanner of an incomplete unframed message; NULL if none */
+	ParkedCall *parked; /* the first call, decoded, if it waits; NULL if no call waits */
 } Stream;
 
-/* What the connections of one loop share. */
+/* The data that the connections of one loop share. */
 typedef struct {
 	const RpcService *service;
 	gpointer handler;
 	gsize max_message_bytes;
 	guint max_depth;
-	Scanner *spare; /* unused scanner for the next message, freed by the loop; NULL: none */
-	/* Monotonic clock for turns. A pass with only one answer does not read it. */
+	Scanner *spare; /* unused scanner for the next message, freed by the loop; NULL if none */
+	/* Monotonic clock for measuring turns. A pass with only one answer does not read it. */
 	gint64 (*now_us)(void);
 } StreamShared;
 
-/* The size of the length before a frame. */
+/* The size of the length field of a frame. */
 #define STREAM_FRAME_HEADER_BYTES 4
 
 typedef enum {
-	STREAM_MORE,   /* every complete message is answered */
-	STREAM_FULL,   /* the turn or its room is used up; complete messages may be left */
+	STREAM_MORE,   /* every complete message has been answered */
+	STREAM_FULL,   /* the turn's time or room is used up; complete messages may be left */
 	STREAM_PARKED, /* the next call waits for RpcPass.wait */
-	STREAM_CLOSE,  /* send the replies, then close the connection; RpcPass.bad is the reason */
+	/* send the replies, and then close the connection; RpcPass.bad is the reason */
+	STREAM_CLOSE,
 } StreamStatus;
 
-/* Answers the calls in the bytes of @pass, whose framing fields it sets. */
+/* Answers the calls in the bytes of @pass, and sets the framing members of @pass. */
 StreamStatus stream_answer(Stream *self, StreamShared *shared, RpcPass *pass);
 
 /* Frees the state of an incomplete message and of a waiting call. */
@@ -63,17 +64,18 @@ Counter stream_bad_counter(const char *reason);
 
 /* Sets the framing if there are enough bytes.
  * @bytes: the first bytes of the connection
- * @out: gets the reply to a client of another protocol, if any
- * Returns: %FALSE with @out_bad set if the bytes are not Thrift */
+ * @out: receives the reply to a client of another protocol, if there is one. Returns: %FALSE with
+ * @out_bad set if the bytes are not Thrift */
 gboolean stream_detect_framing(Stream *self, const StreamShared *shared, const guint8 *bytes,
 			       gsize length, GByteArray *out, const char **out_bad);
 
 typedef enum {
 	STREAM_NEXT_MORE, /* no message is complete */
 	STREAM_NEXT_CALL,
-	STREAM_NEXT_BAD, /* not valid: Message.bad is the reason; the other fields are undefined */
+	/* the message is invalid: Message.bad is the reason; the other members are undefined */
+	STREAM_NEXT_BAD,
 } StreamNext;
 
-/* Finds the call at @bytes. After MORE, pass the same bytes again, followed by more. */
+/* Finds the call at @bytes. After MORE, pass the same bytes again, followed by more bytes. */
 StreamNext stream_next(Stream *self, StreamShared *shared, const guint8 *bytes, gsize length,
 		       Message *out_message);

@@ -12,10 +12,10 @@
 #include "server/metrics.h"
 #include "server/status-json.h"
 
-/* The longest wait for IDs: operators give up sooner than clients. */
+/* The maximum wait for IDs. Operators give up sooner than clients. */
 #define MAX_WAIT_MS 5000
 
-/* Forbids even styles in attributes, so that texts from servers can only be shown. */
+/* Forbids even styles in attributes, so that texts from servers can only be displayed. */
 #define PAGE_POLICY                                                                                \
 	"default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "            \
 	"img-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
@@ -27,15 +27,14 @@ struct _Admin {
 	AdminConfig config;
 	GPtrArray *listeners; /* (element-type Listener) */
 	AdminHttp *http;
-	/* used by its thread only */
+	/* used only by the admin thread */
 	Service *service;
 	MetricsSource metrics;
 	StatusSource status;
 };
 
-/* Replies with the status page for browsers, whose files are compiled in. The page shows the
- * contents of /status.json, /workers.json and /decode/ID of this server, and may load nothing else.
- */
+/* Replies with the status page for browsers. Its files are compiled in. It shows the contents of
+ * /status.json, /workers.json and /decode/ID of this server, and may load nothing else. */
 static void answer_page(const AdminRequest *request, gpointer user_data G_GNUC_UNUSED,
 			AdminReply *reply)
 {
@@ -55,8 +54,8 @@ static void answer_page(const AdminRequest *request, gpointer user_data G_GNUC_U
 	if (body == NULL) {
 		g_autofree char *shown = text_escape(name, strlen(name));
 
-		admin_reply_refuse(reply, request, MHD_HTTP_NOT_FOUND, "the page has no file %s",
-				   shown);
+		admin_reply_refuse(reply, request, MHD_HTTP_NOT_FOUND,
+				   "the status page has no file named %s", shown);
 		return;
 	}
 	reply->status = MHD_HTTP_OK;
@@ -124,9 +123,9 @@ static const char *const ID_PARAMETERS[] = {"agent", NULL};
 static const char *const IDS_PARAMETERS[] = {"agent", "n", NULL};
 static const char *const DECODE_PARAMETERS[] = {"from", NULL};
 
-/* Draws IDs as a client's call would. A call that must wait is not parked but retried, so no client
- * waits after it. Returns FALSE with a refusal in @reply; or without a reply if the request must
- * wait. */
+/* Draws IDs in the same way as a client's call. A call that must wait is not parked but retried, so
+ * it does not delay clients. Returns FALSE with a refusal in @reply, or without a reply if the
+ * request must wait. */
 static gboolean draw_run(const Admin *self, CounterMethod method, const AdminRequest *request,
 			 guint count, IdRun *out_run, AdminReply *reply)
 {
@@ -200,7 +199,7 @@ static void answer_ids(const AdminRequest *request, gpointer user_data, AdminRep
 				   most);
 		return;
 	}
-	/* the service refuses a number above its limit */
+	/* the service refuses numbers above its limit */
 	if (!text_parse_number(number, 10, 0, G_MAXINT, &count)) {
 		g_autofree char *shown = text_escape(number, strlen(number));
 
@@ -210,8 +209,8 @@ static void answer_ids(const AdminRequest *request, gpointer user_data, AdminRep
 	}
 	if (!draw_run(self, COUNTER_GET_IDS, request, (guint)count, &run, reply))
 		return;
-	/* built by hand, because json-glib's tree takes a hundred bytes per ID, and printf() would
-	 * take most of the time for 10,000 IDs; digits need no escapes */
+	/* written without json-glib, whose tree takes a hundred bytes per ID, and without printf(),
+	 * which would take most of the time for 10,000 IDs; digits need no escapes */
 	text = g_string_new(is_json ? "{\"ids\":[" : NULL);
 	for (guint i = 0; i < run.count; i++) {
 		char digits[20];
@@ -250,9 +249,11 @@ static void answer_decode(const AdminRequest *request, gpointer user_data, Admin
 
 		admin_reply_refuse(
 			reply, request, MHD_HTTP_BAD_REQUEST,
-			from != NULL ? "from=%s is not decimal, hex, crockford, base62 or base58"
-				     : "\"%s\" is not a decimal number or 0x with hex digits; for "
-				       "another form, add from=crockford, base62 or base58",
+			from != NULL
+				? "from=%s is not decimal, hex, crockford, base62 or base58"
+				: "\"%s\" is neither a decimal number nor a hexadecimal number "
+				  "that begins with 0x; for another form, add "
+				  "from=crockford, base62 or base58",
 			shown);
 		return;
 	}

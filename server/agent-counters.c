@@ -8,7 +8,7 @@
 struct _AgentCounters {
 	/* A hash table with open addressing. Names are never removed. */
 	_Atomic(AgentName *) names[AGENT_COUNTERS_SLOTS];
-	_Atomic guint n_names; /* like the names, changed under the lock only */
+	_Atomic guint n_names; /* changed only under the lock, as are the names */
 	pthread_mutex_t lock;
 	GPtrArray *blocks; /* (element-type AgentBlock): protected by the lock */
 };
@@ -49,7 +49,7 @@ static AgentName *name_in(const AgentCounters *self, guint slot)
 	return atomic_load_explicit(&self->names[slot], memory_order_acquire);
 }
 
-/* Returns the agent's slot, or the empty slot in which it would be put. */
+/* Returns the agent's slot, or the empty slot into which the agent would be put. */
 static guint find_slot(const AgentCounters *self, const char *agent, gsize length)
 {
 	guint32 hash = 2166136261; /* FNV-1a: http://www.isthe.com/chongo/tech/comp/fnv/ */

@@ -9,15 +9,15 @@
  * The number of IDs by agent. The first AGENT_COUNTERS_MOST agents are counted separately, all
  * others together, because clients choose their agent and memory is bounded.
  *
- * Each thread counts into its own block. A block remembers the agent that it counted last. Another
- * agent is found without a lock; only a new one needs the lock.
+ * Each thread counts into its own block. A block remembers the agent that it counted last. Looking
+ * up another known agent needs no lock; only a new agent does.
  */
 typedef struct _AgentCounters AgentCounters;
 
 #define AGENT_COUNTERS_MOST  256
 #define AGENT_COUNTERS_SLOTS (2 * AGENT_COUNTERS_MOST) /* a hash table that is half full */
 
-/* The name for all other agents. A valid agent contains no underscore. */
+/* The name that represents all other agents. A valid agent contains no underscore. */
 #define AGENT_COUNTERS_OTHERS "other_agents"
 
 typedef struct {
@@ -27,14 +27,15 @@ typedef struct {
 
 /* The counts of one thread. */
 typedef struct {
-	_Alignas(64) const AgentName *last; /* NULL: none yet, or one without its own slot */
+	/* NULL if there was none yet, or if the last agent has no slot of its own */
+	_Alignas(64) const AgentName *last;
 	guint last_slot;
 	AgentCounters *counters;
 	_Atomic guint64 ids[AGENT_COUNTERS_SLOTS + 1];
 } AgentBlock;
 
 AgentCounters *agent_counters_new(void);
-/* Also frees the blocks. Their threads must have ended. */
+/* Frees the counters with their blocks. The threads of the blocks must have ended. */
 void agent_counters_free(AgentCounters *self);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(AgentCounters, agent_counters_free)
 
@@ -46,10 +47,10 @@ void agent_counters_each(AgentCounters *self,
 			 void (*each)(const char *agent, guint64 ids, gpointer user_data),
 			 gpointer user_data);
 
-/* Makes the agent the last one of the block. */
+/* Finds or adds the agent, and makes it the block's last agent. */
 void agent_block_look_up(AgentBlock *self, const char *agent, gsize length);
 
-/* Only for the block's thread. Counts @ids IDs. @agent: @length bytes, 1 or more, without a NUL. */
+/* Counts @ids IDs. For the block's thread only. @agent: @length bytes, 1 or more, without a NUL */
 static inline void agent_block_add(AgentBlock *self, const char *agent, gsize length, guint64 ids)
 {
 	const AgentName *last = self->last;

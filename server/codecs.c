@@ -31,7 +31,7 @@ static void handler_free(gpointer handler)
 	g_free(self);
 }
 
-/* Saves the first of the calls. The others are read again after it. */
+/* Saves the first of the calls. The others are read again when it has been answered. */
 static G_NO_INLINE ParkedCall *park_call(const WireCall *wire)
 {
 	gsize length = wire->call.agent_length;
@@ -45,7 +45,7 @@ static G_NO_INLINE ParkedCall *park_call(const WireCall *wire)
 	return parked;
 }
 
-/* Answers the calls in @wire up to the first that waits or is refused. */
+/* Answers the calls in @wire up to the first one that waits or is refused. */
 static inline RpcOutcome answer_calls(Handler *self, WireCall *wire, RpcPass *pass,
 				      ParkedCall **out_parked)
 {

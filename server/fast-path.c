@@ -1,23 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Thrift's generated code takes microseconds per call, mostly for objects that live for one call.
- * To compare bytes and to fill in others takes nanoseconds. The remaining cost of a call is its
- * share of the pass: the system calls, a reading of the clock, and a swap of the cursor. Therefore
+ * Thrift's generated code takes microseconds per call, mostly for objects that live for only one
+ * call. Comparing bytes and filling in a template takes nanoseconds. The remaining cost of a call
+ * is its share of the pass: the system calls, a reading of the clock, and a swap of the cursor.
+ * Therefore
  *
  * - a call is recognised by its bytes: all of them are fixed, except the arguments;
  * - calls of get_id that differ only in their sequence IDs are a row: clients with many calls in
- *   flight send rows, and the checks of the first call hold for all of them;
+ * flight send rows, and checking the first call suffices;
  * - the IDs of a row are drawn together. Single draws would get the same IDs if the clock stood
- *   still, except that a random start of the sequence leaves room for the whole row.
+ * still, except that a tick with a random first sequence leaves room for the whole row.
  */
 #include <string.h>
 
 #include "common/thrift/byte-writer.h"
 #include "server/codecs.h"
 
-/* The longest row. A draw is cheap compared with this number of replies, and if nothing is drawn
- * for a row, the row is counted again for each of its calls. */
+/* The maximum length of a row. The cost of a draw is small compared with this number of replies. A
+ * longer row would cost more if nothing is drawn for it, because it is then counted again for each
+ * of its calls. */
 #define MAX_ROW 128
 
 /* The bytes before the sequence ID: version and type, the length of the name, the name. */
@@ -30,11 +32,12 @@ typedef struct {
 	{                                                                                          \
 		text, sizeof(text) - 1                                                             \
 	}
-/* STRICT_VERSION with MESSAGE_CALL or MESSAGE_REPLY. @length: last byte of the name's length */
+/* STRICT_VERSION with MESSAGE_CALL or MESSAGE_REPLY. @length: last byte of the length of the
+ * name */
 #define CALL(length, name)  HEAD("\x80\1\0\1\0\0\0" length name)
 #define REPLY(length, name) HEAD("\x80\1\0\2\0\0\0" length name)
 
-#define NAME_LENGTH_AT 7 /* offset in a head: last byte of the name's length */
+#define NAME_LENGTH_AT 7 /* offset in a head: last byte of the length of the name */
 
 typedef enum { NO_ARGUMENTS, AGENT, AGENT_AND_COUNT } Arguments;
 
@@ -83,8 +86,8 @@ static const RunStruct RUN_STRUCT = {
 
 G_STATIC_ASSERT(sizeof(RunStruct) == 19); /* no padding */
 
-/* The reply to get_id: the frame's length, head, sequence ID, the header of the field success, the
- * ID, stop. In a call, the sequence ID is at the same offset. */
+/* The reply to get_id: frame length, head, sequence ID, the header of the field "success", the ID,
+ * stop. In a call, the sequence ID is at the same offset. */
 typedef struct {
 	guint8 frame[4];
 	guint8 head[14];
@@ -139,7 +142,7 @@ static inline gboolean skip_bytes(Bytes *self, gsize length)
 	return TRUE;
 }
 
-/* Skips @expected, unless other bytes come next. */
+/* Skips @expected. Returns %FALSE if other bytes follow. */
 static inline gboolean skip_expected(Bytes *self, const void *expected, gsize length)
 {
 	if ((gsize)(self->end - self->at) < length || memcmp(self->at, expected, length) != 0)
@@ -160,7 +163,7 @@ static inline gboolean read_number(Bytes *self, guint32 *out_number)
 }
 
 /* Returns how many calls in a row, up to @most, differ from the first only in the sequence ID.
- * Inline for each framing, which determines the sequence ID's offset. */
+ * Inlined for each framing, which determines the offset of the sequence ID. */
 static inline guint count_row(const guint8 *first, gsize call_bytes, gsize seqid_at, gsize most)
 {
 	gsize behind_at = seqid_at + SEQID_BYTES;
@@ -180,8 +183,8 @@ static inline gsize id_reply_bytes(gboolean framed)
 	return sizeof ID_REPLY - (framed ? 0 : sizeof ID_REPLY.frame);
 }
 
-/* Reads the sequence ID, the agent, the count, and the end. A frame must end where its message
- * ends. */
+/* Reads the sequence ID, the agent, the count, and the end of the message. A frame must end where
+ * its message ends. */
 static inline gboolean read_call(const RpcPass *pass, const UsualCall *usual, Bytes message,
 				 WireCall *out_call)
 {
@@ -222,7 +225,7 @@ static inline gboolean read_call(const RpcPass *pass, const UsualCall *usual, By
 	if (usual->arguments == NO_ARGUMENTS)
 		return TRUE;
 	call->agent_is_valid = useragent_is_valid(call->agent, call->agent_length);
-	/* the Thrift codec reads a NUL as other bytes */
+	/* the Thrift codec reads a NUL as two other bytes */
 	return call->agent_is_valid || memchr(call->agent, 0, call->agent_length) == NULL;
 }
 
@@ -289,7 +292,7 @@ static inline void put_number(guint8 *to, gint64 number)
 	memcpy(to, &value, sizeof value);
 }
 
-/* Inline for each framing: the first @skipped bytes of the template are left out. @run is passed by
+/* Inlined for each framing: the first @skipped bytes of the template are omitted. @run is passed by
  * value, so that the compiler knows that no store through @to changes it. */
 static inline void put_ids(guint8 *to, gsize skipped, IdRun run, const guint8 *seqid,
 			   gsize call_bytes)
@@ -338,7 +341,7 @@ static inline guint8 *begin_list(const WireCall *call, const guint8 *seqid, Bina
 	return to + sizeof field + sizeof count;
 }
 
-/* Other replies are written field by field. */
+/* All other replies are written field by field. */
 
 static void append_i32(GByteArray *out, guint8 field, gint32 value)
 {
@@ -368,7 +371,7 @@ static void append_text(GByteArray *out, guint8 field, const char *text)
 	g_byte_array_append(out, (const guint8 *)text, length);
 }
 
-/* Returns the offset of the message, after the length of its frame. */
+/* Returns the offset of the message, after its frame length. */
 static guint begin_message(const WireCall *call, const guint8 *seqid, MessageType type,
 			   GByteArray *out)
 {
@@ -445,7 +448,7 @@ static G_NO_INLINE void write_other(const WireCall *call, ServiceOutcome outcome
 	if (outcome == SERVICE_REFUSED) {
 		append_refusal(call, seqid, &answer->refusal, pass->out);
 	} else if (call->call.method == COUNTER_GET_IDS) {
-		IdRun run = answer->run; /* a copy, as in put_ids() */
+		IdRun run = answer->run; /* a copy, for the same reason as in put_ids() */
 
 		to = begin_list(call, seqid, BINARY_I64, run.count, run.count * sizeof(gint64),
 				pass->out);
@@ -457,7 +460,7 @@ static G_NO_INLINE void write_other(const WireCall *call, ServiceOutcome outcome
 
 		to = begin_list(call, seqid, BINARY_STRUCT, n_runs, n_runs * sizeof RUN_STRUCT,
 				pass->out);
-		/* a run of IDs for each tick, as the Thrift codec writes them */
+		/* one run of IDs for each tick, as the Thrift codec writes them */
 		for (guint at = 0, count; at < run.count; at += count) {
 			RunStruct part = RUN_STRUCT;
 			guint32 wire_count;
@@ -490,7 +493,7 @@ static G_NO_INLINE void write_ids(const WireCall *call, const IdRun *run, RpcPas
 		put_ids(to, sizeof ID_REPLY.frame, *run, seqid, call->call_bytes);
 }
 
-/* Only calls two functions, so that each of them saves only the registers that it uses. */
+/* Calls only two functions, so that each of them saves only the registers that it uses. */
 void usual_call_write(const WireCall *call, ServiceOutcome outcome, const ServiceAnswer *answer,
 		      RpcPass *pass)
 {

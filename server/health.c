@@ -4,8 +4,8 @@
 /* Number of checks without progress after which a thread counts as hanging. */
 #define MISSED_CHECKS 4
 
-/* If a reservation cannot be extended, the server is unhealthy for this long before the end, or for
- * the last quarter if that is shorter, so that calls go to other servers. */
+/* If a reservation cannot be extended, the server is unhealthy during this time before its end, or
+ * during the last quarter if that is shorter, so that calls go to other servers. */
 #define LAST_MS   10000
 #define LAST_PART 4
 
@@ -32,7 +32,8 @@ char *health_why_not_alive(const Health *self)
 			       ago_ms / 1000);
 }
 
-/* Returns: (transfer full): @what, followed by the reason if it is known. @what: (transfer full) */
+/* Returns: (transfer full): @what, followed by the reason, if it is known. @what: (transfer
+ * full) */
 static char *add_reason(const Health *self, char *what)
 {
 	Source *source = self->service->source;

@@ -4,34 +4,36 @@
 #include "server/service.h"
 
 /*
- * Knows whether a server is alive, for supervisors that restart it, and whether it is healthy and
- * ready, for load balancers. Thread-safe.
+ * Determines whether a server is alive, for supervisors that restart it, and whether it is healthy
+ * and ready, for load balancers. Thread-safe.
  */
 typedef struct {
 	const ServiceConfig *service;
 	gint64 check_ms; /* interval of the watchdog's checks; set before there are other threads */
-	_Atomic gint64 progress_at_us; /* time of the last health_note(), or of the next check */
+	_Atomic gint64 progress_at_us; /* time of the last health_note(), plus its @for_ms */
 } Health;
 
-#define HEALTH_CHECK_MS 5000 /* unless systemd's watchdog needs a shorter interval */
+#define HEALTH_CHECK_MS 5000 /* interval, unless systemd's watchdog needs a shorter one */
 
 /* @service: borrowed */
 void health_init(Health *self, const ServiceConfig *service);
 
-/* Records that every thread has made progress. @for_ms: the checks stop for this time, because
- * their thread is busy; 0: they continue */
+/* Records that every thread has made progress. @for_ms: time for which there are no checks, because
+ * their thread is busy; 0 if they continue */
 void health_note(Health *self, gint64 for_ms);
 
-/* Each of these functions returns (transfer full) (nullable): a line that says why the statement in
- * its comment is false; %NULL: it is true. */
+/* Each of these functions returns (transfer full) (nullable): a line that says why the condition in
+ * its comment is not met; %NULL if it is met. */
 
-/* The server is alive: no thread hangs. If a thread hangs, only a restart helps. */
+/* Condition: the server is alive, that is, no thread hangs. If a thread hangs, only a restart
+ * helps. */
 char *health_why_not_alive(const Health *self);
 
-/* The server is healthy: it is alive, has a worker ID, and enough of its reservation is left. If
- * the reservation cannot be extended, 10 s must be left, or a quarter of its length if that is
- * less. */
+/* Condition: the server is healthy, that is, it is alive, has a worker ID, and enough of its
+ * reservation is left. If the reservation cannot be extended, 10 s must be left, or a quarter of
+ * its length if that is less. */
 char *health_why_not_healthy(const Health *self);
 
-/* The server is ready: it is healthy and does not drain, so calls should come here. */
+/* Condition: the server is ready, that is, it is healthy and does not drain, so calls can be sent
+ * to it. */
 char *health_why_not_ready(const Health *self);

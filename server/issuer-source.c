@@ -3,7 +3,7 @@
 
 #include "common/worker-kind.h"
 
-/* The greatest age of the list of workers. */
+/* The maximum age of the list of workers. */
 #define WORKERS_MAX_AGE_MS 1000
 
 static IssuerSource *issuer_of(Source *source)

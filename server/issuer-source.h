@@ -3,14 +3,15 @@
 
 #include "server/source.h"
 
-/* A source that issues: IDs are drawn from the generator, which the keeper supplies with leases. */
+/* A source that issues IDs itself: they are drawn from the generator, which the keeper supplies
+ * with leases. */
 typedef struct {
 	Source source;
 	Generator *generator;
 	Keeper *keeper; /* borrowed; the owner sets it before any call that needs it */
 } IssuerSource;
 
-/* Returns: (nullable): @source as an issuer; NULL if it is not one. */
+/* Returns: (nullable): @source as an issuer; NULL if it is not an issuer. */
 IssuerSource *issuer_source_of(Source *source);
 
 /* @generator: borrowed */

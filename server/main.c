@@ -24,7 +24,7 @@
 
 /* Buffers of this size or more are returned to the system when they are freed. This is glibc's
  * initial limit, which would otherwise rise to the size of the largest buffer so far. Smaller
- * buffers are needed for each connection that is cut off. */
+ * buffers are often needed, for each connection that is cut off. */
 #define MAPPED_BYTES (128 * 1024)
 
 /* Events */
@@ -36,7 +36,7 @@ static gboolean on_event(gint fd, GIOCondition condition G_GNUC_UNUSED, gpointer
 	KeeperStatus status;
 	guint64 count;
 
-	/* read first: a later event makes the descriptor readable again */
+	/* read this first, so that a later event makes the descriptor readable again */
 	if (read(fd, &count, sizeof count) < 0)
 		return G_SOURCE_CONTINUE;
 	error = source_error(self->source);
@@ -44,7 +44,7 @@ static gboolean on_event(gint fd, GIOCondition condition G_GNUC_UNUSED, gpointer
 		g_main_loop_quit(self->loop);
 		return G_SOURCE_CONTINUE;
 	}
-	/* the server is ready when IDs can be drawn */
+	/* the server is ready as soon as IDs can be drawn */
 	self->source->ops->get_status(self->source, &status);
 	if (self->ready || self->service.draining || status.state != KEEPER_SERVING)
 		return G_SOURCE_CONTINUE;
@@ -61,14 +61,15 @@ static gboolean on_event(gint fd, GIOCondition condition G_GNUC_UNUSED, gpointer
 }
 
 /*
- * The main loop handles signals, so no signal ends the process before it has released its worker
- * ID. Two groups are handled: signals that request a stop, and other signals that would end the
- * process by default, which are logged. Signals for faults of the process, job control signals and
- * harmless ones keep their default actions.
+ * The main loop handles signals, so that no signal ends the process before it has released its
+ * worker ID. It handles signals that request a stop or a reload, and only logs other signals that
+ * would end the process by default. Signals that report a crash (such as SIGSEGV), job control
+ * signals and harmless signals keep their default actions.
  */
 static const int STOPS[] = {SIGTERM, SIGINT, SIGQUIT};
 
-/* In addition to the real-time signals. Their default action ends the process, see signal(7). */
+/* Signals in addition to the real-time signals. Their default action ends the process, see
+ * signal(7). */
 static const int OTHERS[] = {SIGHUP, SIGUSR1, SIGUSR2,   SIGALRM, SIGVTALRM, SIGPROF,
 			     SIGIO,  SIGPWR,  SIGSTKFLT, SIGXCPU, SIGXFSZ};
 
@@ -108,7 +109,7 @@ static gboolean on_signal(gint fd, GIOCondition condition G_GNUC_UNUSED, gpointe
 	log_event(LOG_STOPPING, log_text("signal", strsignal((int)stop.ssi_signo)),
 		  log_number("drain_ms", delay_ms));
 	server_drain(self, delay_ms + self->options->stop_timeout_ms);
-	/* unblock these signals: the next one ends the process at once */
+	/* unblock these signals, so that the next one ends the process at once */
 	pthread_sigmask(SIG_UNBLOCK, &set, NULL);
 	g_timeout_add_once((guint)delay_ms, (GSourceOnceFunc)g_main_loop_quit, self->loop);
 	return G_SOURCE_CONTINUE;
@@ -180,7 +181,8 @@ static int run_with_options(Options *options)
 	gboolean ok;
 	int fd;
 
-	/* open descriptors 0 to 2 if they are closed, so that no socket or record gets one */
+	/* open descriptors 0 to 2 if they are closed, so that no socket or record gets one of
+	 * them */
 	do
 		fd = open("/dev/null", O_RDWR);
 	while (fd >= 0 && fd <= STDERR_FILENO);

@@ -108,9 +108,9 @@ void metrics_family_add_histogram(GString *text, const MetricsFamily *family, co
 /* The unit of a gauge; /metrics converts it to seconds. */
 typedef enum {
 	UNIT_ONE,
-	UNIT_FLAG, /* 0 or 1; a boolean in JSON */
+	UNIT_FLAG, /* 0 or 1; in JSON, a boolean */
 	UNIT_MS,
-	UNIT_NS, /* milliseconds in JSON, with a fraction */
+	UNIT_NS, /* in JSON, milliseconds with a fraction */
 } Unit;
 
 typedef struct _Metric Metric;
@@ -118,15 +118,16 @@ typedef struct _Metric Metric;
 /* Appends the samples of a family with labels. */
 typedef void (*WriteFamily)(GString *text, const Metric *metric, const MetricsReading *reading);
 
-/* One value. In /metrics, consecutive rows with one name are one family. */
+/* A row of the table: one value. In /metrics, consecutive rows with the same name are one
+ * family. */
 struct _Metric {
-	MetricsFamily family; /* without a name: the value is not in /metrics */
+	MetricsFamily family; /* its name is NULL if the value is not in /metrics */
 	MetricsLabel label;
 	gint value; /* a Counter or a MetricsGauge */
 	Unit unit;
-	const char *counter;          /* the name in get_counters and /stats.json, or NULL */
+	const char *counter;          /* name in get_counters and /stats.json, or NULL */
 	const char *section, *member; /* section and member in /status.json, or NULL */
-	WriteFamily write;            /* NULL: the family has one sample, the value */
+	WriteFamily write;            /* NULL if the family has only one sample, the value */
 };
 
 static guint64 sum_of(const MetricsReading *reading, gint counter)
@@ -208,10 +209,10 @@ static void append_metric(GString *text, const char *name, MetricsType type, con
 	metrics_family_add(text, &family, NULL, value);
 }
 
-/* Returns the start time of the process, @ticks after the start of the system, in seconds since the
- * Unix epoch. Does not use /proc/stat, which a unit with ProcSubset=pid cannot read. If the result
- * differs from the last one by at most a second, returns the last one, because a change would look
- * like a restart. */
+/* Returns the start time of the process in seconds since the Unix epoch. @ticks: time from the
+ * start of the system to the start of the process. Does not use /proc/stat, which a unit with
+ * ProcSubset=pid cannot read. If the result differs from the last one by at most one second,
+ * returns the last one, because a change would look like a restart. */
 static gint64 start_time_s(guint64 ticks)
 {
 	static _Atomic gint64 reported_s;
@@ -227,7 +228,7 @@ static gint64 start_time_s(guint64 ticks)
 
 /* Appends the metrics that Prometheus' clients report for every process, with the same names
  * (prometheus.io/docs/instrumenting/writing_clientlibs, "Process metrics"), as far as the system
- * reports it. */
+ * provides them. */
 static void append_process(GString *text)
 {
 	g_autoptr(GDir) descriptors = g_dir_open("/proc/self/fd", 0, NULL);
@@ -237,7 +238,7 @@ static void append_process(GString *text)
 	struct rlimit limit;
 	guint64 start_ticks, virtual_bytes;
 	gint64 pages;
-	gint n_descriptors = -1; /* -1, because the directory itself is open */
+	gint n_descriptors = -1; /* minus 1, because the directory itself is open */
 
 	if (getrusage(RUSAGE_SELF, &usage) == 0)
 		append_metric(text, "process_cpu_seconds_total", METRICS_COUNTER,
@@ -363,7 +364,7 @@ static Datacenter *find_datacenter(GHashTable *datacenters, gint id)
 	return datacenter;
 }
 
-/* Returns: (transfer full) (nullable): maps a datacenter ID to a Datacenter; %NULL: unknown. */
+/* Returns: (transfer full) (nullable): maps a datacenter ID to a Datacenter; %NULL if unknown. */
 static GHashTable *count_worker_ids(const MetricsReading *reading)
 {
 	const IssuerSource *issuer = issuer_source_of(reading->source->service->source);
@@ -504,8 +505,9 @@ static void write_handshakes(GString *text, const Metric *metric, const MetricsR
 	metrics_family_add_count(text, &metric->family, NULL, sum_of(reading, COUNTER_HANDSHAKES));
 }
 
-/* Appends a sample for each sink. A path can contain any bytes, and a label that is not UTF-8 makes
- * Prometheus drop all metrics. So such a path is escaped, and different paths stay different. */
+/* Appends a sample for each sink. A path can contain any bytes, but Prometheus drops all metrics if
+ * a label is not UTF-8. So paths that are not UTF-8 are escaped, and different paths stay
+ * different. */
 static void write_sinks(GString *text, const Metric *metric, const MetricsReading *reading)
 {
 	AuditSinkStatus status;
@@ -551,7 +553,7 @@ static void write_sinks(GString *text, const Metric *metric, const MetricsReadin
 		.family = {name_, METRICS_GAUGE, help_}, .value = value_, .unit = unit_,           \
 		.section = section_, .member = member_                                             \
 	}
-/* A total that a relay's pool counts. */
+/* A total from a relay's pool. */
 #define POOL_TOTAL(name_, help_, member_, value_)                                                  \
 	{                                                                                          \
 		.family = {name_, METRICS_COUNTER, help_}, .value = value_, .section = "relay",    \
@@ -572,7 +574,7 @@ static const Metric METRICS[] = {
 	FAMILY("snowflake_worker_info", METRICS_GAUGE, "Worker ID; absent without one.",
 	       write_worker),
 	FAMILY("snowflake_registry_info", METRICS_GAUGE,
-	       "ID of the registry in ZooKeeper; absent as long as it is unknown.", write_registry),
+	       "ID of the registry in ZooKeeper; absent while it is unknown.", write_registry),
 	GAUGE("snowflake_reservation_left_seconds",
 	      "Time until the reservation ends; 0 if nothing is reserved. Calls are refused "
 	      "because of this only in the state unavailable.",
@@ -588,7 +590,7 @@ static const Metric METRICS[] = {
 	      "How far the clock is ahead of ZooKeeper's; negative if behind.", UNIT_NS, "clock",
 	      "registry_skew_ms", GAUGE_REGISTRY_SKEW),
 	GAUGE("snowflake_peers_clock_skew_seconds",
-	      "How far the clock is ahead of the peer's clock that differs most; negative if "
+	      "How far the clock is ahead of the peer clock that differs most from it; negative if "
 	      "behind.",
 	      UNIT_NS, "clock", "peers_skew_ms", GAUGE_PEERS_SKEW),
 	GAUGE("snowflake_cursor_ahead_seconds",
@@ -691,7 +693,7 @@ static const Metric METRICS[] = {
 	 .counter = "handshakes",
 	 .write = write_handshakes},
 
-	/* the audit log, and the log */
+	/* audit log and log */
 	{.family = {"snowflake_audit_queued_ids", METRICS_GAUGE, "IDs in the queue."},
 	 .value = GAUGE_AUDIT_QUEUED,
 	 .section = "audit",

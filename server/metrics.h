@@ -10,7 +10,7 @@
 
 /*
  * Prometheus' text format, version 0.0.4 (prometheus.io/docs/instrumenting/exposition_formats).
- * Begin a family, and then add its samples. The caller chooses names and labels that follow
+ * Begin a family, and then add its samples. The caller must choose names and labels that follow
  * Prometheus' conventions.
  */
 #define METRICS_TEXT_TYPE "text/plain; version=0.0.4; charset=utf-8"
@@ -23,7 +23,7 @@ typedef struct {
 	const char *help; /* one line */
 } MetricsFamily;
 
-/* One of the labels of a sample; the last of several has no name. */
+/* One of the labels of a sample. The name is NULL in the last element of an array. */
 typedef struct {
 	const char *name;
 	const char *value; /* any UTF-8 */
@@ -31,16 +31,16 @@ typedef struct {
 
 void metrics_family_begin(GString *text, const MetricsFamily *family);
 
-/* @labels: (nullable). %NaN and infinities are written as such. */
+/* Adds a sample. @labels: (nullable). Supports NaN and infinities. */
 void metrics_family_add(GString *text, const MetricsFamily *family, const MetricsLabel *labels,
 			gdouble value);
 
-/* Adds a sample of a counter, which is written with all digits. */
+/* Adds a sample of a counter. It is written with all digits. */
 void metrics_family_add_count(GString *text, const MetricsFamily *family,
 			      const MetricsLabel *labels, guint64 count);
 
-/* @bounds: upper bounds of all buckets except the last, which has none
- * @counts: @n counts, each without those of lower buckets */
+/* Adds a histogram. @bounds: upper bounds of all buckets except the last, which has none @counts:
+ * @n counts, each not including lower buckets */
 void metrics_family_add_histogram(GString *text, const MetricsFamily *family, const gdouble *bounds,
 				  const guint64 *counts, guint n, gdouble sum);
 
@@ -49,7 +49,7 @@ void metrics_family_add_histogram(GString *text, const MetricsFamily *family, co
  * in /metrics, in /status.json and in get_counters.
  *
  * In /metrics they follow the conventions of Prometheus: base units, names that end with the unit,
- * _total if a number only grows. snowflaked(8) lists them under METRICS and COUNTERS.
+ * and _total for numbers that only grow. snowflaked(8) lists them under METRICS and COUNTERS.
  */
 typedef struct {
 	const ServiceConfig *service;
@@ -58,7 +58,7 @@ typedef struct {
 	const _Atomic gint64 *certificate_expires_ms; /* see Server */
 } MetricsSource;
 
-/* Values that are measured when they are read. All others are counters, see Counter. */
+/* Values that are measured when they are read. All other values are counters, see Counter. */
 typedef enum {
 	GAUGE_READY = N_COUNTERS,
 	GAUGE_RESERVATION_LEFT,
@@ -85,10 +85,10 @@ typedef enum {
 	METRICS_GAUGES_END
 } MetricsGauge;
 
-/* The value of a gauge that the server does not know, or that does not apply to it. */
+/* The value of a gauge that is unknown or does not apply to the server. */
 #define METRICS_NOT_KNOWN G_MININT64
 
-/* All gauges at one time, and their source. */
+/* All gauges at one instant, and their source. */
 typedef struct {
 	const MetricsSource *source;
 	KeeperStatus status;
@@ -97,8 +97,7 @@ typedef struct {
 	gint64 gauges[METRICS_GAUGES_END - N_COUNTERS];
 } MetricsReading;
 
-/* Reads all gauges. Thread-safe while the source runs. @out: the caller clears it
- */
+/* Reads all gauges. Thread-safe while the source runs. @out: must be cleared by the caller */
 void metrics_read(const MetricsSource *source, MetricsReading *out);
 void metrics_reading_clear(MetricsReading *self);
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC(MetricsReading, metrics_reading_clear)
@@ -115,7 +114,7 @@ const char *metrics_counter_name(Counter counter);
 /* Adds a value of get_counters. @values maps names to gint64, both allocated. */
 void metrics_put_counter(GHashTable *values, const char *name, gint64 value);
 
-/* Thread-safe. Adds all counters, with their names in snowflaked(8), and the original service's
- * gauges of the audit log. */
+/* Thread-safe. Adds all counters, with their names in snowflaked(8), and the gauges of the audit
+ * log from the original service. */
 void metrics_put_counters(GHashTable *values, CounterSet *counters, AgentCounters *agents,
 			  const AuditLog *audit);

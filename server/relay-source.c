@@ -21,39 +21,39 @@
 #define MAX_REASONS     16
 #define REASON_AGAIN_US (60 * G_TIME_SPAN_SECOND)
 
-/* The maximum difference between the time in an ID and the clock, which the ID's age and its
- * server's clock can cause. If the difference is larger, the server uses a different layout. */
+/* The maximum difference between the time in an ID and the clock that can be due to the ID's age
+ * and to its server's clock. If the difference is larger, the server uses a different layout. */
 #define LAYOUT_DIFFERS_MS (2 * 60 * 60 * G_GINT64_CONSTANT(1000))
 
 struct _RelaySource {
 	Source source;
-	SystemClock clock; /* set under seen_mutex */
+	SystemClock clock; /* written under seen_mutex */
 	PoolUpstream *pool;
 	gint64 max_age_us;
 	gint64 max_wait_us;
 	gint64 max_skew_ms;
-	guint max_batch; /* largest batch, from the options */
+	guint max_batch; /* maximum batch, from the options */
 	GPtrArray *slots;
-	_Atomic gint64 last_id; /* the last ID issued; 0: none yet */
+	_Atomic gint64 last_id; /* the last ID issued; 0 if none yet */
 	_Atomic gboolean is_started;
 	_Atomic gboolean layout_differs;
 	RelayListener listener;
 	pthread_mutex_t seen_mutex;
-	/* protected by seen_mutex */
+	/* members below: protected by seen_mutex */
 	PoolView seen;       /* the pool's last view */
 	GHashTable *reasons; /* set of char *: reasons that relay-no-server has logged */
-	gint64 reason_us;    /* time of the last reason */
+	gint64 reason_us;    /* time of the last such reason */
 };
 
 struct _BatchSlot {
 	PoolBatchRequest *order;
-	guint ordered; /* number of IDs requested; 0: no call waits for them */
+	guint ordered; /* number of IDs requested; 0 if no call waits for this batch */
 };
 
 /* Runs */
 
-/* Returns a run of @count consecutive numbers, without a layout: all bits belong to the sequence,
- * so cursors are IDs. */
+/* Returns a run of @count consecutive numbers that needs no layout: all bits belong to the
+ * sequence, so cursors are IDs. */
 static IdRun run_of_numbers(gint64 first, guint count)
 {
 	return (IdRun){
@@ -77,8 +77,8 @@ gboolean relay_source_join_runs(const Layout *layout, const GArray *runs, IdRun 
 		*out_run = run_of_numbers(parts[0].first, parts[0].count);
 		return TRUE;
 	}
-	/* IDs of a run increase. So if the run contains the first and the last ID of a part, at the
-	 * same distance as in the part, it also contains all IDs between them. */
+	/* The IDs of a run increase. So if a run contains the first and the last ID of a part, at
+	 * the same distance from each other as in the part, it contains the whole part. */
 	for (guint i = 0; i < runs->len; i++) {
 		guint count = parts[i].count;
 
@@ -114,9 +114,9 @@ static void report_layout_differs(RelaySource *self, gint64 id)
 					     "correct the clocks"));
 }
 
-/* A batch that has arrived goes to the first call in the next moments that requests the same number
- * of IDs. The call that caused the batch request is tried first. Runs that do not form a batch are
- * discarded. */
+/* Takes the batch if it has arrived, has @count IDs and is not too old; otherwise, requests a new
+ * one, unless a request is in progress. Any call can take the batch; the call that caused the batch
+ * request is tried first. Runs that cannot be joined into one are discarded. */
 static gboolean draw_batch(RelaySource *self, BatchSlot *slot, guint count, IdRun *out_run)
 {
 	PoolBatchRequestState state = pool_batch_request_state(slot->order);
@@ -168,8 +168,8 @@ static DrawStatus relay_draw(Source *source, BatchSlot *slot, guint least, guint
 	return DRAW_UNRESERVED;
 }
 
-/* Waiting makes sense, because the pool may fail over soon, unless it has had no server for as long
- * as a call may wait. */
+/* Returns whether a wait makes sense. The pool may fail over soon, unless it has had no server for
+ * as long as a call may wait. */
 static gint64 relay_demand(Source *source)
 {
 	RelaySource *self = relay_of(source);
@@ -253,7 +253,7 @@ static char *relay_find_server(Source *source)
 /* The servers */
 
 /* Requests a new list if the last one is too old. Uses the old one if the call may not wait, or if
- * no new one arrives. */
+ * no new one arrives in time. */
 static gboolean relay_get_workers(Source *source, gboolean may_wait, GPtrArray **out_workers,
 				  GError **error)
 {
@@ -282,8 +282,8 @@ static gboolean relay_get_workers(Source *source, gboolean may_wait, GPtrArray *
 /* Events of the pool, such as a failover */
 
 /* Logs each new reason why there is no server, up to MAX_REASONS, and the current reason once a
- * minute. All reasons count as new again only after a minute without a reason, so a server that
- * fails repeatedly does not fill the log. */
+ * minute. Reasons count as new again only after a minute without any reason, so a server that fails
+ * repeatedly does not fill the log. */
 static void log_reason(RelaySource *self, const PoolView *view)
 {
 	gint64 now_us = g_get_monotonic_time();
@@ -299,14 +299,14 @@ static void log_reason(RelaySource *self, const PoolView *view)
 	if (!is_new && now_us - self->reason_us < REASON_AGAIN_US)
 		return;
 	self->reason_us = now_us;
-	/* relay-disconnected has already reported the first reason */
+	/* the first reason has already been reported by relay-disconnected */
 	if (!self->seen.is_served)
 		log_event(LOG_RELAY_NO_SERVER, log_text("error", view->failure));
 }
 
 /* Reads the pool's new view, and logs changes: the server has failed or drains, there is a server
- * again, or a server was excluded. Returns whether the server has changed: another one can have
- * another largest batch. */
+ * again, or a server was excluded. Returns whether the server has changed, because a different
+ * server may have a different maximum batch. */
 static gboolean update_view(RelaySource *self)
 {
 	PoolView view;
@@ -318,7 +318,7 @@ static gboolean update_view(RelaySource *self)
 	view = pool_upstream_get_view(self->pool);
 	/* Correct the clock as little as necessary to agree with the server. The server's time is
 	 * known only to the millisecond, and is up to a round trip old. If it differs too much from
-	 * this machine's time, one of the clocks is wrong, and nothing is corrected. */
+	 * this machine's time, one of the clocks is wrong, and the clock is not corrected. */
 	offset_ns = system_clock_measure_offset_ns();
 	if (view.as_of_ms >= own_ms - self->max_skew_ms &&
 	    view.as_of_ms <= own_ms + self->max_skew_ms) {
@@ -365,15 +365,15 @@ static void handle_event(RelaySource *self)
 
 	if (update_view(self))
 		self->listener.changed(self->listener.user_data);
-	/* If the time in an ID is far from the clock, the servers have another layout. The IDs are
-	 * still unique, but decoding gives wrong times and worker IDs. */
+	/* Checks the time in an ID. If it is far from the clock, the servers use a different
+	 * layout. The IDs are still unique, but decoding them gives wrong times and worker IDs. */
 	differs_ms = ABS(time_ms - clock_now_ms(&self->clock.clock));
 	if (last_id != 0 && differs_ms > self->max_age_us / 1000 + LAYOUT_DIFFERS_MS)
 		report_layout_differs(self, last_id);
 	self->listener.came(self->listener.user_data);
 }
 
-/* Called in the pool's thread, maybe before self->pool is set. */
+/* Called in the pool's thread, possibly before self->pool is set. */
 static void on_changed(gpointer user_data)
 {
 	RelaySource *self = user_data;

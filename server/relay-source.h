@@ -10,12 +10,12 @@
  *
  * Single IDs are taken from the pool's prefetch buffer. Batches are requested from a server,
  * because the IDs of a reply must come from one server, and the buffer can contain IDs of several.
- * If the buffer is empty, or a batch request is in progress, the call waits, as it does for a
+ * If the buffer is empty, or a batch request is in progress, the call waits, as it would for a
  * lease.
  */
 typedef struct _RelaySource RelaySource;
 
-/* Functions that the pool's thread calls, from start() on. */
+/* Functions that the pool's thread calls, from the call of start() onwards. */
 typedef struct {
 	void (*came)(gpointer user_data);    /* IDs for waiting calls may have arrived */
 	void (*changed)(gpointer user_data); /* the pool's state or server has changed */
@@ -23,10 +23,9 @@ typedef struct {
 } RelayListener;
 
 /* Begins to connect.
- * @options: borrowed; they set relay
- * @nonce: this relay's nonce; the pool does not connect to a server that reports it
- * @listener: copied
- * Returns: (transfer full): the source, or %NULL with an error of one line */
+ * @options: borrowed; relay must be set @nonce: this relay's nonce; the pool does not use a server
+ * that reports it @listener: copied. Returns: (transfer full): the source, or %NULL with a one-line
+ * error set */
 RelaySource *relay_source_new(const Options *options, const char *nonce,
 			      const RelayListener *listener, GError **error);
 
@@ -36,15 +35,14 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(RelaySource, relay_source_free)
 
 Source *relay_source_get(RelaySource *self);
 
-/* Returns: (nullable): @source as a relay; NULL if it is not one. */
+/* Returns: (nullable): @source as a relay; NULL if it is not a relay. */
 RelaySource *relay_source_of(Source *source);
 
-/* Returns the pool, borrowed, for its view and its statistics. */
+/* Returns the pool, for its view and its statistics. Borrowed. */
 PoolUpstream *relay_source_pool(const RelaySource *self);
 
-/* @runs: (element-type SnowflakeClientIdRun): one or more, from one draw of a server
- * @out_run: (out): all of their IDs as one run of a cursor; untouched on failure
- * Returns: %FALSE if they are not a run of one worker with @layout, because the server has another
- *   layout */
+/* Joins runs. @runs: (element-type SnowflakeClientIdRun): one or more, from one draw of a server
+ * @out_run: (out): all of their IDs as a single run; untouched on failure. Returns: %FALSE if they
+ * are not a run of one worker with @layout, because the server uses a different layout */
 gboolean relay_source_join_runs(const Layout *layout, const GArray *runs,
 				IdRun *out_run) G_GNUC_WARN_UNUSED_RESULT;

@@ -20,11 +20,11 @@
 #include "options/options-table.h"
 #include "server/codecs.h"
 
-/* Number of descriptors that connections cannot use: for listeners, loops, state files, the log,
- * and connections that are closing to make room. */
+/* Number of descriptors that connections cannot use, because they are for listeners, loops, state
+ * files, the log, and connections that are closing to make room. */
 #define SPARE_DESCRIPTORS (64 + CONNECTION_LIMITS_MOST_CLOSING)
 
-/* If the server is full, it can close a connection that has been idle for this time. */
+/* If the server is full, it can close a connection that has been idle for at least this time. */
 #define IDLE_MS 10000
 
 /* Sockets */
@@ -38,10 +38,10 @@ static void passed_sockets_clear(PassedSockets *self)
 }
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC(PassedSockets, passed_sockets_clear)
 
-/* Takes over the passed sockets. Call it once, before other threads exist. The environment keeps
- * their names, because a reload checks the options against them. Child processes ignore them,
- * because LISTEN_PID differs. Returns %FALSE with a GFileError set if a descriptor is not such a
- * socket. */
+/* Takes over the passed sockets. Call it once, before other threads exist. Leaves their names in
+ * the environment, because a reload checks the options against them. Child processes ignore these
+ * variables, because LISTEN_PID differs. Returns %FALSE with a GFileError set if a descriptor is
+ * not such a socket. */
 static gboolean take_passed_sockets(PassedSockets *out_sockets, GError **error)
 {
 	g_auto(PassedSockets) sockets = {
@@ -87,7 +87,7 @@ static gboolean has_admin(const Server *self)
 	return self->options->admin_listen != NULL || self->sockets.admin->len > 0;
 }
 
-/* Returns how many descriptors the server needs besides Thrift connections. */
+/* Returns how many descriptors the server needs in addition to those of Thrift connections. */
 static guint own_descriptors(const Server *self)
 {
 	return 3 * (guint)self->options->threads + SPARE_DESCRIPTORS +
@@ -95,8 +95,8 @@ static guint own_descriptors(const Server *self)
 }
 
 /* Raises the limit of descriptors if possible, and returns the number of connections that it
- * allows. The other descriptors are reserved: a server that cannot write its record cannot serve
- * connections. */
+ * allows. The other descriptors are reserved, because a server that cannot write its record cannot
+ * serve connections. */
 static guint allowed_connections(const Server *self)
 {
 	rlim_t most = (rlim_t)self->options->max_connections;
@@ -104,7 +104,7 @@ static guint allowed_connections(const Server *self)
 	struct rlimit limit = {0};
 	rlim_t connections;
 
-	getrlimit(RLIMIT_NOFILE, &limit); /* fails only for invalid arguments */
+	getrlimit(RLIMIT_NOFILE, &limit); /* fails only if its arguments are invalid */
 	/* root can also raise the hard limit */
 	if (limit.rlim_cur < most + own &&
 	    setrlimit(RLIMIT_NOFILE,
@@ -122,7 +122,7 @@ static guint allowed_connections(const Server *self)
 	return (guint)connections;
 }
 
-/* Thread-safe. Lets the main thread check the source and the loops. */
+/* Thread-safe. Makes the main thread check the source and the loops. */
 static void wake_main(gpointer user_data)
 {
 	Server *self = user_data;
@@ -132,7 +132,7 @@ static void wake_main(gpointer user_data)
 		g_critical("cannot wake the main thread: %s", g_strerror(errno));
 }
 
-/* Thread-safe. Lets the loops retry parked calls. */
+/* Thread-safe. Makes the loops retry parked calls. */
 static void wake_loops(gpointer user_data)
 {
 	rpc_server_wake(((Server *)user_data)->rpc);
@@ -145,7 +145,7 @@ static void on_keeper_changed(gpointer user_data)
 	wake_main(user_data);
 }
 
-/* Uses the passed sockets, or opens sockets. */
+/* Uses the passed sockets, or opens sockets if none were passed. */
 static gboolean find_sockets(Server *self, GError **error)
 {
 	const Options *options = self->options;
@@ -186,7 +186,7 @@ static gboolean find_sockets(Server *self, GError **error)
 	if (address_any_is_tls(options->listen)) {
 		g_set_error_literal(
 			error, G_OPTION_ERROR, G_OPTION_ERROR_BAD_VALUE,
-			"--listen: tls: has no effect on passed sockets, which would take calls "
+			"--listen: tls: has no effect on passed sockets, which would accept calls "
 			"without TLS; disable snowflaked.socket, or remove tls:");
 		return FALSE;
 	}
@@ -202,7 +202,7 @@ static gboolean find_sockets(Server *self, GError **error)
 		listener_adopt(fd, listeners);
 	}
 	log_event(LOG_SOCKETS_PASSED, log_number("count", passed->len),
-		  log_text("meaning", "the server takes calls there, and ignores --listen"));
+		  log_text("meaning", "the server accepts calls there, and ignores --listen"));
 	return TRUE;
 }
 
@@ -230,7 +230,7 @@ static gboolean on_certificate_day(gpointer user_data)
 /* Reads the certificate and its key as a pair, for handshakes that begin afterwards; open
  * connections stay. Also reads and checks the files for calls to other servers: common/tls/client.h
  * describes when they take effect. Does nothing without TLS. Returns %FALSE with an error set if a
- * file is invalid: the files of its group then stay as they were. */
+ * file is invalid; the previous files of its group then stay in use. */
 static gboolean read_certificates(Server *self, GError **error)
 {
 	const Options *options = self->options;
@@ -271,8 +271,8 @@ static gboolean read_certificates(Server *self, GError **error)
 
 /* The parts */
 
-/* Sets the address under which others reach this server: the one that the option names, or the one
- * on which it listens, with this machine's name for a wildcard. A passed socket has no other
+/* Sets the address at which others reach this server: the one in the option, or the one on which it
+ * listens, with this machine's name in place of a wildcard. A passed socket has no other
  * address. */
 static void set_address(Server *self)
 {
@@ -286,12 +286,12 @@ static void set_address(Server *self)
 		return;
 	}
 	self->address = text = rpc_server_address(self->rpc);
-	/* the wildcard can be the address of a name, or a number that only the resolver reads, such
-	 * as 0x0 */
+	/* the wildcard can be the address of a name, or a number that only the resolver
+	 * understands, such as 0x0 */
 	bound = address_parse_listen(text, NULL);
 	if (bound == NULL || !address_is_everywhere(bound))
 		return;
-	/* the kernel allows any bytes in a name, but records and replies do not */
+	/* the kernel allows any bytes in a host name, but records and replies do not */
 	name = g_utf8_make_valid(g_get_host_name(), -1);
 	/* use the actual port, because the option can be 0 */
 	self->address = g_strconcat(bound->is_tls ? ADDRESS_TLS_PREFIX : "", name,
@@ -322,7 +322,7 @@ static gboolean make_rpc_server(Server *self, GError **error)
 			{
 				.max_connections = allowed_connections(self),
 				.max_per_address = (guint)options->max_connections_per_address,
-				/* longer than a client is silent while it waits for an answer */
+				/* longer than a client stays silent while it waits for an answer */
 				.idle_ms = (guint)MAX(IDLE_MS, options->max_wait_ms + 1000),
 				.is_idle = connection_limits_is_idle,
 			},
@@ -332,7 +332,7 @@ static gboolean make_rpc_server(Server *self, GError **error)
 
 	if (config.connections.max_connections == 0) {
 		g_set_error(error, G_FILE_ERROR, G_FILE_ERROR_MFILE,
-			    "too few file descriptors: the server needs %u, and one for each "
+			    "too few file descriptors: the server needs %u, plus one for each "
 			    "connection; raise the limit (ulimit -n, LimitNOFILE=)",
 			    own_descriptors(self));
 		return FALSE;
@@ -482,7 +482,7 @@ static void take_options(Server *self, const Options *next, guint sender)
 	log_set_level(options->log_level);
 	rpc_server_set_max_per_address(self->rpc, (guint)options->max_connections_per_address);
 	rpc_server_set_allow(self->rpc, options->allow);
-	/* other reread options, such as drain-delay, are read when they are needed */
+	/* other reread options, such as drain-delay, are read whenever they are needed */
 }
 
 void server_reload(Server *self, guint sender)
@@ -510,10 +510,11 @@ void server_reload(Server *self, guint sender)
 
 /* Stop */
 
-/* The least time for the release and the audit log, even if --stop-timeout is short or used up. */
+/* The minimum time for the release and the audit log, even if --stop-timeout is short or used
+ * up. */
 #define LAST_STEPS_LEAST_MS 1000
 
-/* The time that a stop can take beyond its options: the last answers and replies,
+/* The time that a stop can take in addition to its options: for the last answers and replies,
  * LAST_STEPS_LEAST_MS, the end of the keeper and of its session, and a margin. */
 #define STOP_SPARE_MS 5000
 
@@ -532,14 +533,14 @@ void server_stop(Server *self)
 	gint64 left_ms;
 	gboolean source_ended;
 
-	/* needed again, because after a failure the drain has not begun, and --stop-timeout may
-	 * have been reread */
+	/* needed again, because after a failure the drain has not begun, or --stop-timeout was
+	 * reread */
 	server_drain(self, timeout_ms);
 	health_note(&self->health, timeout_ms + STOP_SPARE_MS);
 	rpc_server_stop(self->rpc, timeout_ms);
 	if (self->admin != NULL)
 		admin_stop(self->admin);
-	/* from here on, no IDs are drawn */
+	/* no IDs are drawn from here on */
 	left_ms = MAX(timeout_ms - (g_get_monotonic_time() - began_us) / 1000, LAST_STEPS_LEAST_MS);
 	audit_log_finish(self->audit, g_get_monotonic_time() + left_ms * 1000);
 	source_ended = self->source->ops->stop(self->source, left_ms);
@@ -554,7 +555,7 @@ void server_stop(Server *self)
 	if (source_ended)
 		return;
 	log_event(LOG_FAILED, log_text("error", "the worker ID was not released in time"));
-	_exit(EXIT_FAILURE); /* its thread may still use the objects that would be freed */
+	_exit(EXIT_FAILURE); /* the keeper's thread may still use the objects that would be freed */
 }
 
 void server_clear(Server *self)

@@ -5,14 +5,14 @@
 #include "core/text.h"
 #include "server/metrics.h"
 
-/* How long a client waits until it repeats a call of get_workers that could not be answered. */
+/* The time after which a client should repeat a call of get_workers that could not be answered. */
 #define WORKERS_RETRY_AFTER_MS 1000
 
 /* The wait_ns of a call that only waits for the calls before it. */
 #define AS_SOON_AS_FIRST_NS 1
 
-/* Calls with more values in their answers are costly, because generated code makes an object for
- * each value. */
+/* Calls with more values than this in their answers are costly, because generated code creates an
+ * object for each value. */
 #define MOST_CHEAP_IDS      32
 #define MOST_CHEAP_WORKERS  32
 #define MOST_CHEAP_COUNTERS 128
@@ -24,9 +24,9 @@ struct _Service {
 	ServiceConfig *config;
 	Counters *counters;
 	AgentBlock *agents;
-	AuditProducer *audit; /* NULL: there is no audit log */
+	AuditProducer *audit; /* NULL if there is no audit log */
 	BatchSlot *batch_slot;
-	/* number of values in the last answers */
+	/* number of values in the last answer to each of these calls */
 	guint n_workers;
 	guint n_counters;
 };
@@ -71,7 +71,7 @@ static gboolean defer_if_costly(RpcPass *pass, gboolean is_costly)
 	return TRUE;
 }
 
-/* IDs. The rare paths are not inline, so that they do not slow down the usual ones. */
+/* IDs. The rare paths are not inlined, so that they do not slow down the usual ones. */
 
 static G_NO_INLINE ServiceOutcome refuse_agent(const ServiceCall *call, ServiceAnswer *answer)
 {
@@ -104,8 +104,8 @@ static inline ServiceOutcome note_drawn(Service *self, const ServiceCall *call, 
 	return SERVICE_ANSWERED;
 }
 
-/* Continues after a failed draw. Tries half as many IDs each time, to use the IDs left in a tick.
- * This takes few draws, and happens only when the tick's IDs run out. */
+/* Continues after a failed draw. Halves the number of IDs with each try, to use the IDs that are
+ * left in a tick. This takes few draws, and happens only when the tick's IDs run out. */
 static G_NO_INLINE ServiceOutcome draw_fewer_or_wait(Service *self, const ServiceCall *call,
 						     RpcPass *pass, guint least, guint count,
 						     DrawStatus status, DrawRefusal *no_draw,
@@ -132,8 +132,9 @@ static G_NO_INLINE ServiceOutcome draw_fewer_or_wait(Service *self, const Servic
 		       : SERVICE_REFUSED;
 }
 
-/* Draws @count IDs, or fewer, but at least @least. @least: 1 or @count. For get_id it is 1, because
- * its calls need not have IDs of one draw. */
+/* Draws @count IDs, or fewer, but at least @least. @least: 1 or @count. For get_id, @least is 1:
+ * @count calls are answered together, and the calls for which no ID is left are answered by a later
+ * draw. */
 static inline ServiceOutcome draw_ids(Service *self, const ServiceCall *call, RpcPass *pass,
 				      guint least, guint count, ServiceAnswer *answer)
 {
@@ -157,7 +158,7 @@ static inline ServiceOutcome draw_ids(Service *self, const ServiceCall *call, Rp
 	return draw_fewer_or_wait(self, call, pass, least, count, status, &no_draw, answer);
 }
 
-/* Draws ULIDs. They need no lease, so the call only waits for its turn. */
+/* Draws ULIDs. They need no lease, so the call waits only for its turn. */
 static G_NO_INLINE ServiceOutcome draw_ulids(Service *self, guint count, ServiceAnswer *answer)
 {
 	g_autofree Ulid *ulids = g_new(Ulid, count);
@@ -225,7 +226,8 @@ void service_describe_self(const Service *self, SnowflakeClientWorker *out_self)
 	};
 }
 
-/* Lists this server in its current state, whatever the source's list contains, and the others. */
+/* Lists the other servers, and this server with its current state, regardless of what the source's
+ * list contains for it. */
 static G_NO_INLINE ServiceOutcome list_workers(Service *self, RpcPass *pass, ServiceAnswer *answer)
 {
 	Source *source = self->config->source;
@@ -272,7 +274,7 @@ GHashTable *service_list_counters(Service *self)
 
 	metrics_put_counters(counters, self->config->counters, self->config->agents,
 			     self->config->audit);
-	/* legacy names, which are omitted without a worker ID */
+	/* legacy names, which are omitted if there is no worker ID */
 	if (source->ops->find_worker(source, &worker)) {
 		metrics_put_counter(counters, "datacenter_id", worker.datacenter_id);
 		metrics_put_counter(counters, "worker_id", worker.worker_id);
@@ -282,7 +284,7 @@ GHashTable *service_list_counters(Service *self)
 
 /* All calls */
 
-/* (transfer full): the message for a client, with the reason if it is known */
+/* Returns: (transfer full): the message for a client, with the reason if it is known */
 static char *why_no_worker(Source *source)
 {
 	g_autofree char *why = source->ops->waiting_why(source);
@@ -290,7 +292,7 @@ static char *why_no_worker(Source *source)
 	return g_strconcat("no worker ID is claimed yet", why != NULL ? ": " : NULL, why, NULL);
 }
 
-/* Answers the calls that are not for IDs. */
+/* Answers calls that do not request IDs. */
 static inline ServiceOutcome answer_other(Service *self, const ServiceCall *call, RpcPass *pass,
 					  ServiceAnswer *answer)
 {

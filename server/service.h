@@ -20,14 +20,14 @@
  */
 typedef struct _Service Service;
 
-/* The largest batch of get_ulids and get_uuids, whatever --max-batch is: generated code makes an
- * object for each value, and meanwhile a loop answers no other call. */
+/* The largest batch of get_ulids and get_uuids, regardless of --max-batch: generated code creates
+ * an object for each value, and in this time the loop answers no other call. */
 #define SERVICE_MAX_128_BIT_IDS 10000
 
 /* The state that a draining server reports, regardless of its keeper's state. */
 #define SERVICE_DRAINING "draining"
 
-/* Shared by all services of a process. All pointers are borrowed. */
+/* Data that all services of a process share. All pointers are borrowed. */
 typedef struct {
 	Source *source;
 	UlidGenerator *ulids;
@@ -37,12 +37,12 @@ typedef struct {
 	const char *address; /* host:port at which clients reach this server */
 	const char *nonce;   /* a new UUID for each start of the process */
 	/* address of this server, for messages of servers that are refused */
-	gint64 max_wait_ms; /* longest time for which a call may be parked */
-	/* The server drains. Any thread can set it. */
+	gint64 max_wait_ms; /* maximum time for which a call can be parked */
+	/* The server is draining. Set by any thread. */
 	_Atomic gboolean draining;
 } ServiceConfig;
 
-/* @config: borrowed, outlives the service. @counters: the thread's counters */
+/* @config: borrowed; must outlive the service. @counters: the thread's counters */
 Service *service_new(ServiceConfig *config, Counters *counters);
 void service_free(Service *self);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(Service, service_free)
@@ -50,13 +50,14 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(Service, service_free)
 /* A decoded call. */
 typedef struct {
 	CounterMethod method;
-	const char *agent; /* calls for IDs, ULIDs and UUIDs: the useragent, without a final NUL */
+	/* for calls for IDs, ULIDs and UUIDs: the useragent, not NUL-terminated */
+	const char *agent;
 	gsize agent_length;
 	gboolean agent_is_valid; /* the result of useragent_is_valid() */
-	/* get_ids, get_id_runs, get_uuids and get_ulids: requested number */
+	/* for get_ids, get_id_runs, get_uuids and get_ulids: requested number */
 	gint count;
-	guint n_calls; /* get_id: number of equal calls in a row; otherwise 1 */
-	/* its codec writes any number of IDs fast, so it is never deferred */
+	guint n_calls; /* for get_id: number of equal calls in a row; otherwise 1 */
+	/* its codec writes any number of IDs quickly, so the call is never deferred */
 	gboolean is_cheap;
 } ServiceCall;
 
@@ -66,11 +67,11 @@ void service_describe_self(const Service *self, SnowflakeClientWorker *out_self)
 
 typedef enum {
 	SERVICE_ANSWERED,
-	SERVICE_WAITS,   /* the call waits for RpcPass.wait, which tells when to retry */
+	SERVICE_WAITS,   /* the call waits for RpcPass.wait, which determines when to retry */
 	SERVICE_REFUSED, /* the reason is ServiceAnswer.refusal */
 } ServiceOutcome;
 
-/* The outcome and the method determine which member is set. */
+/* Contains the results. The outcome and the method determine which member is set. */
 typedef union {
 	IdRun run;     /* get_id: 1 to n_calls IDs; get_ids, get_id_runs and get_uuids: count IDs */
 	gint64 number; /* get_worker_id, get_datacenter_id and get_timestamp */
@@ -83,13 +84,13 @@ typedef union {
 
 /* Answers a call. If IDs are issued, also records them in the audit log.
  * @pass: (inout): the caller's pass, with the loop's rules. If the call does not wait, it is
- *   counted in the pass and in the thread's counters
- * @out_answer: (out): free it with service_answer_clear(); undefined after WAITS */
+ * counted in the pass and in the thread's counters. @out_answer: (out): must be cleared with
+ * service_answer_clear(); undefined after WAITS */
 ServiceOutcome service_answer(Service *self, const ServiceCall *call, RpcPass *pass,
 			      ServiceAnswer *out_answer);
 
 /* Frees the memory that an answer owns. service_answer_clear() is inline, because most answers own
- * none. */
+ * no memory. */
 void service_answer_free_owned(ServiceAnswer *self, ServiceOutcome outcome, CounterMethod method);
 static inline void service_answer_clear(ServiceAnswer *self, ServiceOutcome outcome,
 					CounterMethod method)
@@ -101,5 +102,5 @@ static inline void service_answer_clear(ServiceAnswer *self, ServiceOutcome outc
 		service_answer_free_owned(self, outcome, method);
 }
 
-/* Returns: (transfer full): the answer to get_counters, without counting a call. */
+/* Returns: (transfer full): the answer to get_counters. Does not count a call. */
 GHashTable *service_list_counters(Service *self);

@@ -13,7 +13,7 @@
  */
 typedef struct _Source Source;
 
-/* The slot in which a thread waits for its batch request. The source defines it. */
+/* The slot in which a thread waits for its batch request. Each source defines its own type. */
 typedef struct _BatchSlot BatchSlot;
 
 /* The worker that issues IDs. */
@@ -23,7 +23,7 @@ typedef struct {
 } SourceWorker;
 
 typedef struct {
-	const char *kind; /* the kind for get_worker */
+	const char *kind; /* kind of worker, for get_worker */
 	/* Returns a batch slot for one thread, owned by the source. Call it before any thread
 	 * draws. Optional: without it, slots are NULL. */
 	BatchSlot *(*add_batch_slot)(Source *self);
@@ -40,22 +40,22 @@ typedef struct {
 	char *(*waiting_why)(Source *self);
 	/* Finds the worker that currently issues the IDs. Returns %FALSE if there is none yet. */
 	gboolean (*find_worker)(Source *self, SourceWorker *out_worker);
-	/* Gets the status. A source without reservations sets the fields about them to 0. */
+	/* Gets the status. A source without reservations sets the members about them to 0. */
 	void (*get_status)(Source *self, KeeperStatus *out_status);
-	/* Optional: without it, this server issues the IDs. Returns: (transfer full) (nullable):
-	 * the server that issues the IDs; NULL: there is none yet. */
+	/* Optional: if it is NULL, this server issues the IDs. Returns: (transfer full) (nullable):
+	 * the server that issues the IDs; NULL if there is none yet. */
 	char *(*find_server)(Source *self);
 	/* Lists all registered servers, which can include this one. @out_workers: (out) (transfer
 	 * full) (element-type SnowflakeClientWorker): copies. Returns %FALSE like
 	 * keeper_get_workers(). */
 	gboolean (*get_workers)(Source *self, gboolean may_wait, GPtrArray **out_workers,
 				GError **error);
-	/* Starts the source. Only for the main thread. */
+	/* Starts the source. Must be called by the main thread. */
 	void (*start)(Source *self);
 	/* See keeper_stop(). */
 	gboolean (*stop)(Source *self, gint64 timeout_ms);
-	/* See keeper_error() and keeper_round_age_ms(). Optional: without them, the source cannot
-	 * fail or hang. */
+	/* See keeper_error() and keeper_round_age_ms(). Optional: if they are NULL, the source
+	 * cannot fail or hang. */
 	GError *(*error)(Source *self);
 	gint64 (*idle_ms)(Source *self);
 } SourceOps;
@@ -65,21 +65,21 @@ struct _Source {
 	const Layout *layout; /* layout of the IDs */
 	const Clock *clock;
 	_Atomic guint max_batch; /* 1 or more */
-	/* Single IDs are prefetched and batches are requested, so neither waits for the other. If a
-	 * draw of single IDs fails, a smaller one also fails. */
+	/* Single IDs are prefetched and batches are requested, so they do not wait for each other.
+	 * If a draw of single IDs fails, a smaller draw fails too. */
 	gboolean batches_apart;
-	/* retry_after_ms of calls that waited without getting IDs; 1 or more */
+	/* retry_after_ms for calls that waited without getting IDs; 1 or more */
 	gint64 retry_after_ms;
 };
 
-/* Returns the largest batch. In a relay, it changes with the servers. */
+/* Returns the largest batch. For a relay, it depends on the current servers. */
 static inline guint source_max_batch(const Source *self)
 {
 	return atomic_load_explicit(&self->max_batch, memory_order_relaxed);
 }
 
 /* Returns: (transfer full) (nullable): the error with which the source has failed permanently;
- *   NULL: it has not failed. */
+ *   NULL if it has not failed. */
 static inline GError *source_error(Source *self)
 {
 	return self->ops->error != NULL ? self->ops->error(self) : NULL;

@@ -8,7 +8,7 @@
 
 #define MS_PER_DAY (24 * 60 * 60 * G_GINT64_CONSTANT(1000))
 
-/* The names in get_counters of values that are not counters. */
+/* Names in get_counters of values that are not counters. */
 static const char *const GAUGES[] = {"datacenter_id", "reporter_flush_queue", "worker_id", NULL};
 
 static void set_text(JsonObject *object, const char *name, const char *text)
@@ -19,7 +19,7 @@ static void set_text(JsonObject *object, const char *name, const char *text)
 		json_object_set_null_member(object, name);
 }
 
-/* Recent rates and durations */
+/* Rates and durations in the recent past */
 
 void rate_history_add(RateHistory *self, gint64 now_us, guint64 count)
 {
@@ -75,7 +75,7 @@ gboolean duration_window_quantile(const DurationWindow *self, CounterSet *counte
 	gdouble from_us = bucket == 0 ? 0 : bound_us(bucket - 1);
 	gdouble part = (quantile * all - before) / (gdouble)calls[bucket];
 
-	/* the last bucket has no bound */
+	/* the last bucket has no upper bound */
 	*out_us = bucket == N_COUNTER_DURATIONS - 1 ? from_us
 						    : from_us + part * (bound_us(bucket) - from_us);
 	return TRUE;
@@ -130,7 +130,7 @@ static JsonObject *describe_rate(const RateHistory *rates)
 	return object;
 }
 
-/* Describes the durations of recent calls. Returns NULL if there were no calls in the window. */
+/* Describes the durations of recent calls. Returns NULL if there were no calls in that time. */
 static JsonObject *describe_durations(const StatusSource *source)
 {
 	static const struct {
@@ -292,7 +292,7 @@ static void set_time(JsonObject *object, const char *name, gint64 time_ms)
 	set_text(object, name, text);
 }
 
-/* Returns the fields that snowflakectl prints. A relay holds no worker ID. */
+/* Returns the members that snowflakectl prints. A relay holds no worker ID. */
 static JsonObject *describe_worker(const SnowflakeClientWorker *worker, gboolean is_self)
 {
 	JsonObject *object = json_object_new();
@@ -338,7 +338,7 @@ JsonObject *status_json_new_workers(const StatusSource *source, Refusal *out_ref
 		const SnowflakeClientWorker *worker = answer.workers->pdata[i];
 
 		as_of_ms = MIN(as_of_ms, worker->as_of_ms);
-		/* the server lists itself first */
+		/* the server is first in its own list */
 		json_array_add_object_element(workers, describe_worker(worker, i == 0));
 	}
 	g_ptr_array_unref(answer.workers);

@@ -8,43 +8,42 @@
 #include "server/service.h"
 
 /* The bodies of /status.json and similar paths. Unknown values are null. The bodies contain no IDs,
- * which exceed JavaScript's numbers. One thread only. */
+ * because these exceed JavaScript's integers. Only one thread may use these functions. */
 
-/* The rate of a counter in each of the last intervals. */
+/* The rates of a counter in the last intervals. */
 
 #define RATE_HISTORY_INTERVALS 300
 
 typedef struct {
-	gint64 last_us; /* monotonic time of the last reading; 0: there is none */
+	gint64 last_us; /* monotonic time of the last reading; 0 if there is none */
 	guint64 last_count;
-	guint next; /* index of the next rate; the oldest one, if the array is full */
+	guint next; /* index of the next rate; if the array is full, index of the oldest one */
 	guint n;
 	double rates[RATE_HISTORY_INTERVALS]; /* per second */
 } RateHistory;
 
-/* Adds a reading at @now_us, monotonic time, which ends an interval. */
+/* Adds a reading at @now_us, a monotonic time. The reading ends an interval. */
 void rate_history_add(RateHistory *self, gint64 now_us, guint64 count);
 
-/* Returns a rate. @i: 0 to self->n - 1, the oldest first. */
+/* Returns a rate. @i: 0 to self->n - 1, where 0 is the oldest. */
 double rate_history_get(const RateHistory *self, guint i);
 
-/* Durations of recent calls, from earlier readings of the counters. */
+/* Durations of recent calls, computed from earlier readings of the counters. */
 
 #define DURATION_WINDOW_READINGS 30
 
 typedef struct {
 	guint64 counts[DURATION_WINDOW_READINGS][N_COUNTER_DURATIONS];
-	guint next; /* index of the next reading; the oldest one, if the array is full */
+	guint next; /* index of the next reading; if the array is full, index of the oldest one */
 	guint n;
 } DurationWindow;
 
 /* Adds a reading of the counters. */
 void duration_window_add(DurationWindow *self, CounterSet *counters);
 
-/* @quantile: above 0 and at most 1
- * @out_us: (out): the quantile of the durations since the oldest reading; interpolated as if the
- *   calls in a bucket were evenly distributed
- * Returns: %FALSE if there were no calls */
+/* Computes a quantile. @quantile: above 0 and at most 1 @out_us: (out): the quantile of the
+ * durations since the oldest reading; interpolated as if the calls in a bucket were evenly
+ * distributed. Returns: %FALSE if there were no calls */
 gboolean duration_window_quantile(const DurationWindow *self, CounterSet *counters,
 				  gdouble quantile, gdouble *out_us);
 
@@ -57,7 +56,7 @@ typedef struct {
 	DurationWindow durations;
 } StatusSource;
 
-/* Interval of status_source_sample(). */
+/* The interval at which to call status_source_sample(). */
 #define STATUS_SAMPLE_MS 2000
 
 /* Adds a sample of the rate and of the durations. */
@@ -68,10 +67,10 @@ void status_source_sample(StatusSource *self);
 /* Returns the state of this server. */
 JsonObject *status_json_new(const StatusSource *source);
 
-/* Returns name, version and start, as in the original service. */
+/* Returns name, version and start, in the form of the original service. */
 JsonObject *status_json_new_server_info(const StatusSource *source);
 
-/* Returns counters and gauges, as in the original service. */
+/* Returns counters and gauges, in the form of the original service. */
 JsonObject *status_json_new_stats(const StatusSource *source);
 
 /* Returns counters and gauges, sorted, as lines of "name: value". */

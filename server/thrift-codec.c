@@ -2,12 +2,12 @@
 
 /*
  * Reads calls into Thrift's generated structs, and writes replies from them. The generated
- * processor is not used: it would put reading, answering and writing into one function, so a call
- * that waits would have to be read again.
+ * processor is not used, because it reads, answers and writes in one function, so that a call that
+ * waits would have to be read again.
  *
- * Thrift's protocol classes work on bytes that the scanner has accepted. One thing is corrected:
- * their strings end at the first NUL, so "foo\0bar" would be read as "foo". Here a NUL becomes the
- * two bytes C0 80, which no valid text contains.
+ * Thrift's protocol classes work on bytes that the scanner has accepted. This file corrects one
+ * fault of theirs: their strings end at the first NUL, so "foo\0bar" would be read as "foo". Here a
+ * NUL becomes the two bytes C0 80, which no valid text contains.
  */
 #include <string.h>
 #include <thrift/c_glib/protocol/thrift_binary_protocol.h>
@@ -44,8 +44,8 @@ static gboolean span_transport_done(ThriftTransport *transport G_GNUC_UNUSED,
 	return TRUE;
 }
 
-/* Thrift would compare sizes with its own limits. Here the span is the limit, and the scanner has
- * checked that it contains all bytes that the message announces. */
+/* Thrift would compare sizes with limits of its own. Here the message is the limit, and the scanner
+ * has checked that it contains all bytes that its lengths announce. */
 static gboolean span_transport_size_done(ThriftTransport *transport G_GNUC_UNUSED,
 					 glong size G_GNUC_UNUSED, GError **error G_GNUC_UNUSED)
 {
@@ -105,8 +105,8 @@ static struct {
 	GType transport, binary, compact;
 } span_types;
 
-/* The service refuses longer texts, and quotes fewer bytes. Messages can be large, but must not
- * take long. */
+/* Maximum length of a text. The service refuses longer texts, and quotes fewer bytes. The limit
+ * keeps large messages from taking long. */
 #define MAX_TEXT_BYTES 512
 
 /* Reads a string. Drops bytes beyond MAX_TEXT_BYTES, but keeps bytes after a NUL. */
@@ -163,14 +163,14 @@ static void span_types_register(void)
 
 /* Methods */
 
-/* Longer names are unknown. */
+/* Maximum length of a name. Longer names are unknown. */
 #define MAX_NAME_BYTES 64
 
 /* The name of the called method, without the service's name that TMultiplexedProtocol adds. */
 typedef struct {
 	const char *bytes;
 	gsize length;
-	gboolean only_legacy; /* only legacy calls are served */
+	gboolean only_legacy; /* only legacy calls are allowed */
 } MethodName;
 
 typedef struct {
@@ -237,8 +237,8 @@ static ThriftProtocol *lend_protocol(ThriftCodec *self, WireProtocol wire, const
 	self->transport->out = out;
 	if (wire != WIRE_COMPACT)
 		return self->binary;
-	/* drop state from the previous message, such as a boolean that was read with its field's
-	 * header */
+	/* drop state from the previous message, such as a boolean that was read together with its
+	 * field's header */
 	g_queue_clear(&compact->_last_field);
 	compact->_last_field_id = 0;
 	compact->_has_bool_value = FALSE;
@@ -246,8 +246,8 @@ static ThriftProtocol *lend_protocol(ThriftCodec *self, WireProtocol wire, const
 	return self->compact;
 }
 
-/* Appends a TApplicationException without making the object, which would cost more than everything
- * else. */
+/* Appends a TApplicationException without creating the object, which would cost more than
+ * everything else. */
 static void write_exception(ThriftProtocol *protocol, const char *name, gint32 seqid, gint32 type,
 			    const char *text)
 {
@@ -264,7 +264,7 @@ static void write_exception(ThriftProtocol *protocol, const char *name, gint32 s
 	    thrift_protocol_write_field_stop(protocol, &error) < 0 ||
 	    thrift_protocol_write_struct_end(protocol, &error) < 0 ||
 	    thrift_protocol_write_message_end(protocol, &error) < 0)
-		g_error("a reply: %s", error->message); /* lint: allow fatal: memory takes it */
+		g_error("a reply: %s", error->message); /* lint: allow fatal: cannot fail */
 }
 
 /* Reading */
@@ -313,13 +313,14 @@ static void refuse_message(ThriftCodec *self, const Message *message, CounterMet
 	counters_add(self->counters, COUNTER_CALLS, 1);
 }
 
-/* OTHER: it is unknown, or not of the service that is named. */
+/* Returns OTHER if the method is unknown, or does not belong to the service that the client
+ * named. */
 static CounterMethod find_method(const MethodName *called)
 {
 	char name[MAX_NAME_BYTES + 1] = "";
 	CounterMethod method;
 
-	/* a name that contains a NUL is not the name before the NUL */
+	/* do not ignore the part of a name after a NUL */
 	if (called->length > MAX_NAME_BYTES || memchr(called->bytes, 0, called->length) != NULL)
 		return COUNTER_OTHER_METHOD;
 	memcpy(name, called->bytes, called->length);
@@ -527,6 +528,6 @@ void thrift_codec_write(ThriftCodec *self, const WireCall *call, ServiceOutcome 
 	if (thrift_protocol_write_message_begin(protocol, name, T_REPLY, call->seqid, &error) < 0 ||
 	    thrift_struct_write(result, protocol, &error) < 0 ||
 	    thrift_protocol_write_message_end(protocol, &error) < 0)
-		g_error("a reply: %s", error->message); /* lint: allow fatal: memory takes it */
+		g_error("a reply: %s", error->message); /* lint: allow fatal: cannot fail */
 	byte_writer_end_frame(pass->out, call->framed, start);
 }

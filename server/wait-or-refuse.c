@@ -43,7 +43,7 @@ Refusal refusal_of_agent(const char *agent, gsize length)
 	};
 }
 
-/* A relay reads the limit from the end of the message: see read_count_limit() in client/call.c. */
+/* A relay parses the limit at the end of the message: see read_count_limit() in client/call.c. */
 Refusal refusal_of_count(gint count, guint max)
 {
 	return (Refusal){
@@ -100,12 +100,11 @@ gboolean wait_or_refuse(Source *source, gint64 max_wait_ms, RpcWaitFor what_for,
 			"the clock is outside the layout's range, %s to %s", first, last);
 		return FALSE;
 	}
-	if (wait_ns != 0) { /* IDs are available when the clock advances */
+	if (wait_ns != 0) { /* IDs will be available when the clock advances */
 		may_wait = wait_ns <= max_wait_ms * 1000000;
 		retry_after_ms = wait_ns / 1000000 + 1;
-		/* only the source can provide IDs: notify it, and let it decide whether waiting
-		 * makes sense
-		 */
+		/* only the source can provide IDs, so notify it, and let it decide whether waiting
+		 * makes sense */
 	} else {
 		retry_after_ms = source->ops->demand(source);
 		may_wait = retry_after_ms == 0;

@@ -9,8 +9,8 @@
 
 /*
  * Decides whether a call without IDs waits, for example for the next millisecond, or is refused.
- * Also makes the reasons of refusals, with the messages of exceptions: those of the original
- * service if it had one. The codecs write the exceptions, typed or not.
+ * Also creates the refusals, with the messages of their exceptions, which are those of the original
+ * service if it had one. The codecs write the exceptions, typed or untyped.
  */
 typedef enum {
 	REFUSAL_CLOCK,    /* InvalidSystemClock */
@@ -24,35 +24,34 @@ typedef enum {
 typedef struct {
 	RefusalKind kind;
 	char *message;
-	gint64 retry_after_ms; /* WORKER and REGISTRY only */
+	gint64 retry_after_ms; /* set for WORKER and REGISTRY only */
 } Refusal;
 
 void refusal_clear(Refusal *self);
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC(Refusal, refusal_clear)
 
-/* Returns: (transfer full): the message of the untyped exception for legacy calls. */
+/* Returns: (transfer full): the message of the untyped exception that legacy calls get. */
 char *refusal_untyped(const Refusal *self);
 
 /* Returns the counter for refusals of this kind. */
 Counter refusal_counter(const Refusal *self);
 
-/* The caller clears the result of each of these functions. */
+/* The caller must clear the results of the following functions. */
 Refusal refusal_of_agent(const char *agent, gsize length);
 Refusal refusal_of_count(gint count, guint max);
-/* For get_uuids, on a server with @layout. */
+/* A refusal of get_uuids on a server with @layout. */
 Refusal refusal_of_layout(const Layout *layout);
 
-/* Makes a refusal whose reason can end in @retry_after_ms. */
+/* Creates a refusal whose reason may be gone after @retry_after_ms. */
 Refusal refusal_for_now(RefusalKind kind, const char *why, gint64 retry_after_ms);
 
 /* Decides whether a call for which no IDs could be drawn waits or is refused. It waits if the clock
  * or the source will provide IDs within its time limit. It is refused if the clock is wrong, or the
  * wait would be too long.
- * @max_wait_ms: longest time for which a call can be parked
+ * @max_wait_ms: maximum time for which a call can be parked
  * @what_for: the event that the call waits for
  * @status: status of the failed draw
  * @pass: (inout): the call's pass; its wait is set if the call waits
- * @out_refusal: (out): undefined if the call waits
- * Returns: whether the call waits */
+ * @out_refusal: (out): undefined if the call waits. Returns: whether the call waits */
 gboolean wait_or_refuse(Source *source, gint64 max_wait_ms, RpcWaitFor what_for, DrawStatus status,
 			const DrawRefusal *no_draw, RpcPass *pass, Refusal *out_refusal);

@@ -5,7 +5,7 @@
 
 #include "common/log.h"
 
-/* If a write takes longer than this, only a new process can recover. */
+/* If a write takes longer than this, only a restart of the process helps. */
 #define KEEPER_HANGS_MS 60000
 
 #define DISK_CHECK_MS 1000

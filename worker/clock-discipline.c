@@ -5,7 +5,7 @@
 
 #include "core/clock.h"
 
-#define NOISE_NS CLOCK_NS_PER_MS /* two readings of a clock can be this far apart */
+#define NOISE_NS CLOCK_NS_PER_MS /* two readings of the same clock may differ by this much */
 
 ClockVerdict clock_discipline_judge(ClockDiscipline *self, const ClockReading *reading)
 {

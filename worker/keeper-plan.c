@@ -6,7 +6,8 @@
 
 #define MIN_LIST_PAUSE_US (150 * G_USEC_PER_SEC)
 #define MIN_LIST_AGE_US   (10 * G_USEC_PER_SEC)
-/* The most reads per second for lists that no call waits for: by one server, and by all servers. */
+/* The maximum number of reads per second for lists that no call waits for, by one server and by all
+ * servers. */
 #define READS_OF_ONE      4
 #define READS_OF_ALL      1000
 
@@ -17,7 +18,7 @@ static KeeperPlan begin(RegistryOperation operation)
 	return (KeeperPlan){.action = KEEPER_PLAN_BEGIN, .operation = operation};
 }
 
-/* Returns the instant at which the clock will show @tick, if it is not set. */
+/* Returns the instant at which the clock will show @tick, unless the clock is set. */
 static gint64 tick_at_us(const KeeperPlanFacts *facts, gint64 tick)
 {
 	if (tick == G_MAXINT64)
@@ -25,11 +26,12 @@ static gint64 tick_at_us(const KeeperPlanFacts *facts, gint64 tick)
 	return facts->now_us + (tick - facts->now_tick) * facts->tick_us;
 }
 
-/* Returns when to extend: after a quarter of the reservation, so that three quarters remain. A
- * reservation that has ended is due now. */
+/* Returns when to extend: after a quarter of the reservation, so that three quarters remain. If the
+ * reservation has ended, the extension is due now. */
 static gint64 extension_due_us(const KeeperPlanFacts *facts)
 {
-	/* less than its length if the clock is ahead of the registry's, or was set forward */
+	/* shorter than the reservation if the clock is ahead of the registry's, or was set
+	 * forward */
 	gint64 lasts_us = tick_at_us(facts, facts->end_tick) - facts->written_at_us;
 
 	if (facts->retry_now)
@@ -41,7 +43,8 @@ static gint64 extension_due_us(const KeeperPlanFacts *facts)
 	return facts->written_at_us + MIN(facts->length_us, lasts_us) / 4;
 }
 
-/* Returns whether the lease begins later, or the clock was set back to before the last ID. */
+/* Returns whether the lease begins in the future, or the clock was set back to before the last
+ * ID. */
 static gboolean is_before_ids(const KeeperPlanFacts *facts)
 {
 	return facts->now_tick < facts->ids_from_tick;
@@ -62,7 +65,7 @@ static KeeperPlan plan_next(const KeeperPlanFacts *facts)
 	if (facts->has_stopped)
 		return plan;
 	if (facts->under_way != REGISTRY_NONE) {
-		/* do not cancel a release, which a stop would begin anyway */
+		/* do not cancel a release, because a stop would begin one anyway */
 		if (facts->is_stopping && !facts->cancelled && facts->under_way != REGISTRY_RELEASE)
 			return (KeeperPlan){.action = KEEPER_PLAN_CANCEL};
 		return plan;
@@ -71,8 +74,8 @@ static KeeperPlan plan_next(const KeeperPlanFacts *facts)
 		return (KeeperPlan){.action = KEEPER_PLAN_STOP};
 	if (facts->is_stopping)
 		return begin(REGISTRY_RELEASE);
-	/* outside the layout, no tick can be reserved; a reservation up to the layout's last tick
-	 * would block the worker ID for ever */
+	/* outside the layout, no tick can be reserved, and a reservation up to the layout's last
+	 * tick would block the worker ID for ever */
 	if (facts->gave_up || facts->clock_outside_layout)
 		return plan;
 	if (!facts->has_lease) {
@@ -100,7 +103,8 @@ KeeperPlan keeper_plan_next(const KeeperPlanFacts *facts)
 	gboolean fails = facts->failures > 0 || facts->clock_too_far_ahead;
 	KeeperPlan plan = plan_next(facts);
 
-	/* the state becomes UNAVAILABLE at the end of the lease, if it is not extended before */
+	/* the state becomes UNAVAILABLE at the end of the lease, if the lease is not extended
+	 * before */
 	if (plan.action == KEEPER_PLAN_NOTHING && facts->has_lease &&
 	    !facts->clock_outside_layout && fails && facts->now_tick <= facts->end_tick)
 		plan.until_us = MIN(plan.until_us, tick_at_us(facts, facts->end_tick + 1));
@@ -131,7 +135,7 @@ KeeperState keeper_plan_state(const KeeperPlanFacts *facts)
 
 gboolean keeper_plan_may_follow(KeeperState state, KeeperState next)
 {
-	/* a waiting claim is retried */
+	/* a waiting claim is being retried */
 	if (next == KEEPER_STARTING)
 		return state == KEEPER_WAITING;
 	return state != KEEPER_STOPPED;

@@ -14,30 +14,32 @@
 #include "worker/keeper-plan.h"
 
 /*
- * In each round the thread disciplines the clock, continues the registry's operation, updates the
- * facts, publishes the resulting state, and then begins the planned action, or sleeps. The outcome
- * of an operation is a fact for the next round. Other threads set requests (is_demanded,
- * stop_by_us, list_wanted), wake the thread, and read the published values.
+ * In each round the thread disciplines the clock, continues the current operation of the registry,
+ * updates the facts, and publishes the resulting state. Then it begins the planned action, or
+ * sleeps. The outcome of an operation is a fact for the next round. Other threads set requests
+ * (is_demanded, stop_by_us, list_wanted), wake the thread, and read the published values.
  */
 
 #define DISCIPLINE_INTERVAL_US (100 * G_TIME_SPAN_MILLISECOND)
 #define ASK_INTERVAL_US        G_USEC_PER_SEC
-/* Warn a year before the layout ends, because all users of the IDs must prepare for another layout.
- */
+/* The layout's end is announced a year ahead, because all users of the IDs must prepare for another
+ * layout. */
 #define END_IS_SOON_MS         G_GINT64_CONSTANT(31536000000)
 #define DAY_MS                 G_GINT64_CONSTANT(86400000)
-#define MIN_REACH_MS           1000 /* a shorter reservation is not worth a write */
+#define MIN_REACH_MS           1000 /* writing a shorter reservation is not worthwhile */
 #define CLAIM_RETRY_MS         1000 /* pause while the clock is too far ahead to claim */
 #define LATE_US                (2 * G_USEC_PER_SEC)
-/* If there is an old list, a new one counts as late after the registry was silent for this long. */
+/* If there is an old list, the new one counts as late after the registry has been silent for this
+ * time. */
 #define SILENT_US              (300 * G_TIME_SPAN_MILLISECOND)
-/* After a late list, no other is requested for this long, so that all waiting callers are notified
- * first. */
+/* After a late list, no other list is requested for this time, so that all waiting callers are
+ * notified first. */
 #define LATE_FOR_US            G_USEC_PER_SEC
-/* The least accepted age of a list: with less, a list could already be too old when the caller is
- * notified. */
+/* The minimum for the maximum age of a list. With a lower value, a list could already be too old
+ * when the caller is notified. */
 #define MIN_AGE_MS             200
-#define RETRY_MS               1000 /* retry time for callers, if the time is unknown */
+/* time after which callers retry, if the time of the next lease is unknown */
+#define RETRY_MS               1000
 /* The time in which the thread must end after it has stopped waiting for the registry. */
 #define END_TIMEOUT_US         G_USEC_PER_SEC
 
@@ -50,63 +52,66 @@ struct _Keeper {
 	gint64 max_skew_ns;     /* from the configuration */
 	gint64 max_ahead_ticks; /* from the configuration */
 
-	/* Only the thread uses the members from here on. */
+	/* The members below are used only by the thread. */
 	KeeperPlanFacts facts;
-	RegistryReport report;      /* report of the last poll, without its result and list */
-	gint64 registry_stop_by_us; /* copy of @stop_by_us, for poll() */
+	RegistryReport report;      /* report of the last poll, without its result and its list */
+	gint64 registry_stop_by_us; /* copy of stop_by_us, for poll() */
 	gboolean changed_is_due;    /* changed() must be called */
 
 	/* The clock. */
 	ClockDiscipline discipline;
 	gint64 discipline_at_us;
-	RegistryClock judged_by;      /* the last reading of the registry's clock that was judged */
+	RegistryClock judged_by;      /* last reading of the registry's clock that was judged */
 	gint64 clock_requested_at_us; /* time of the last request for the registry's clock */
-	gboolean clock_differs;       /* the clock differs from the registry's, which was logged */
-	gint64 inside_tick;           /* the last reading of the clock that was inside the layout */
-	gint64 end_logged_ms;         /* time of the last log event that the layout ends soon */
+	gboolean clock_differs; /* it has been logged that the clock differs from the registry's */
+	gint64 inside_tick;     /* last reading of the clock that was within the layout */
+	gint64 end_logged_ms;   /* time of the last log event about the end of the layout */
 
 	/* The lease. */
-	Lease *lease; /* the generator's lease; NULL: there was none yet */
+	Lease *lease; /* the generator's lease; NULL if there was none yet */
 	/* the clock has reached the lease's first tick, or IDs were issued */
 	gboolean lease_began;
 	gint64 length_ms;        /* length of the reservation at its last write */
-	guint64 cursor_at_write; /* the lease's cursor at that write */
-	gint64 next_length_ms;   /* length of the extension in progress */
-	guint64 next_cursor;     /* the lease's cursor at the start of the extension */
-	gint64 last_tick;        /* last tick of the previous lease: a new one begins later */
+	guint64 cursor_at_write; /* the lease's cursor at the last write */
+	gint64 next_length_ms;   /* length of the reservation after the current extension */
+	guint64 next_cursor;     /* the lease's cursor at the start of the current extension */
+	gint64 last_tick;        /* last tick of the previous lease; a new lease begins after it */
 	gint64 failing_since_us;
 
 	/* Lists of the workers. */
-	gint64 list_due_at_us; /* when to request a list, unless one is requested before */
+	gint64 list_due_at_us; /* when to request a list, unless one is requested earlier */
 
-	/* Any thread uses the members from here on. */
+	/* The members below are used by any thread. */
 	/* keeper_demand() was called since the last extension began */
 	_Atomic gboolean is_demanded;
-	_Atomic gint64 ids_at_us; /* keeper_plan_ids_at_us() of the last round */
+	_Atomic gint64 ids_at_us; /* result of keeper_plan_ids_at_us() in the last round */
 	_Atomic gint64 round_began_at_us;
-	/* start of the registry's operation; 0: none is in progress */
+	/* start of the registry's current operation; 0 if there is none */
 	_Atomic gint64 busy_since_us;
 	/* protects the members below; only the thread writes the status */
 	pthread_mutex_t mutex;
 	pthread_cond_t wake; /* poked was set */
 	pthread_cond_t end;  /* finished was set */
 	gboolean poked;
-	gint64 stop_by_us; /* monotonic: until when a stop waits for the registry; 0: no stop */
+	/* monotonic time until which a stop waits for the registry; 0 if the keeper is not
+	 * stopping */
+	gint64 stop_by_us;
 	gboolean finished; /* the thread no longer uses this object */
 	KeeperStatus status;
 	RegistryClock registry_clock; /* last reading of the registry's clock */
 	char *waiting_why;            /* (nullable): why no worker ID was free at the last claim */
 	char *hindrance;              /* (nullable): copy of RegistryReport.hindrance */
 	GError *error;
-	WorkerList *list;            /* (nullable): the registry's last list */
-	gint64 listed_at_us;         /* time of that list */
-	gint64 list_requested_at_us; /* time of the open request for a list; 0: there is none */
-	gint64 heard_at_us;          /* RegistryReport.heard_at_us of the last poll */
-	gboolean reachable;          /* RegistryReport.is_reachable of the last poll */
-	gboolean list_wanted;        /* the thread must request a list from the registry */
-	gboolean list_is_late;       /* the list is late, and changed() was called */
+	WorkerList *list;    /* (nullable): the registry's last list */
+	gint64 listed_at_us; /* time of that list */
+	/* time of the pending request for a list; 0 if there is none */
+	gint64 list_requested_at_us;
+	gint64 heard_at_us;    /* RegistryReport.heard_at_us from the last poll */
+	gboolean reachable;    /* RegistryReport.is_reachable from the last poll */
+	gboolean list_wanted;  /* the thread must request a list from the registry */
+	gboolean list_is_late; /* the list is late, and changed() was called */
 
-	/* Only the owner uses the members from here on. */
+	/* The members below are used only by the owner. */
 	gboolean running;
 	pthread_t thread;
 };
@@ -124,7 +129,7 @@ static void request_clock(Keeper *self)
 	if (self->registry->ops->ask_clock == NULL)
 		return;
 	self->registry->ops->ask_clock(self->registry);
-	self->registry->wake(self->registry->wake_data); /* the clock is read in a poll */
+	self->registry->wake(self->registry->wake_data); /* a poll reads the clock */
 }
 
 static void log_judged(const ClockReading *reading, ClockVerdict verdict)
@@ -149,7 +154,7 @@ static void log_judged(const ClockReading *reading, ClockVerdict verdict)
 				     (reading->clock.max_offset_ns - reading->offset_ns) / 1000));
 }
 
-/* Judges the system's clock, and adopts its steps. @is_new_reading: the registry's clock was read
+/* Judges the system clock, and adopts its steps. @is_new_reading: the registry's clock was read
  * again */
 static void judge_clock(Keeper *self, gboolean is_new_reading)
 {
@@ -187,14 +192,15 @@ static void judge_clock(Keeper *self, gboolean is_new_reading)
 	}
 }
 
-/* Logs if the registry's clock differs too much from ours without a step that could be adopted. */
+/* Logs if the registry's clock differs too much from this clock, and there is no step that could be
+ * adopted. */
 static void check_difference(Keeper *self)
 {
 	gint64 offset_ns = system_clock_offset_ns(self->clock);
 	gint64 ahead_ns = registry_clock_ahead_ns(&self->report.clock, offset_ns);
 
-	/* request a reading, because without a lease nothing is written that would read the clock
-	 */
+	/* request a reading, because without a lease, nothing is written whose answer contains the
+	 * time */
 	if (self->clock_differs &&
 	    self->facts.now_us - self->clock_requested_at_us >= ASK_INTERVAL_US)
 		request_clock(self);
@@ -202,7 +208,8 @@ static void check_difference(Keeper *self)
 		self->clock_differs = TRUE;
 		log_event(LOG_CLOCK_DIFFERS, log_number("by_ms", ahead_ns / CLOCK_NS_PER_MS));
 	} else if (ABS(ahead_ns) <= self->max_skew_ns / 2) {
-		/* well below the skew, so that a difference close to it is not logged repeatedly */
+		/* well below the skew, so that a difference near the limit is not logged
+		 * repeatedly */
 		self->clock_differs = FALSE;
 	}
 }
@@ -235,7 +242,7 @@ static void read_clock(Keeper *self)
 		facts->now_tick < 0 || facts->now_tick > layout_max_tick(self->layout);
 	if (!facts->clock_outside_layout) {
 		self->inside_tick = facts->now_tick;
-		/* warn once a day by this clock, and if the clock was set back */
+		/* warn once a day by this clock, and again if the clock was set back */
 		if (left_ms < END_IS_SOON_MS && ABS(now_ms - self->end_logged_ms) >= DAY_MS) {
 			g_autofree char *last = text_time_ms(layout_last_ms(self->layout));
 
@@ -243,7 +250,7 @@ static void read_clock(Keeper *self)
 			log_event(LOG_LAYOUT_ENDS_SOON, log_text("last", last),
 				  log_number("days_left", left_ms / DAY_MS),
 				  log_text("meaning", "after that, calls are refused; change to "
-						      "another --layout before"));
+						      "another --layout before then"));
 		}
 	} else if (!was_outside) {
 		g_autofree char *now = text_time_ms(now_ms);
@@ -251,8 +258,8 @@ static void read_clock(Keeper *self)
 		g_autofree char *last =
 			layout_tick_text(self->layout, layout_max_tick(self->layout));
 		g_autofree char *why = g_strdup_printf(
-			"the clock, %s, is outside the layout, %s to %s; correct it", now, first,
-			last);
+			"the clock, %s, is outside the layout, %s to %s; correct the clock", now,
+			first, last);
 
 		log_event(LOG_WORKER_WAITING, log_text("why", why));
 	}
@@ -269,7 +276,7 @@ static void postpone_list(Keeper *self)
 			       keeper_plan_list_pause_us(n_workers, n_reads, g_random_double());
 }
 
-/* The static functions of this section are called with the mutex held. */
+/* The static functions of this section must be called with the mutex held. */
 
 static void request_list(Keeper *self, gint64 now_us)
 {
@@ -290,7 +297,7 @@ static gint64 list_late_at_us(const Keeper *self)
 	return MIN(late_us, MAX(self->list_requested_at_us, self->heard_at_us) + SILENT_US);
 }
 
-/* Stores the list from the report. Locks the mutex itself. */
+/* Stores the list from the report. Takes the mutex itself. */
 static void take_list(Keeper *self)
 {
 	WorkerList *list = g_steal_pointer(&self->report.list);
@@ -308,7 +315,7 @@ static void take_list(Keeper *self)
 		self->changed_is_due = TRUE;
 		postpone_list(self);
 	}
-	/* otherwise a whole fleet would request lists when its registry is reachable again */
+	/* otherwise a whole fleet would request lists as soon as its registry is reachable again */
 	if (!self->reachable)
 		postpone_list(self);
 	is_late = self->list_requested_at_us != 0 && now_us >= list_late_at_us(self);
@@ -323,13 +330,13 @@ static void take_list(Keeper *self)
 
 static gint64 list_as_of_ms(const Keeper *self)
 {
-	/* use the current offset, so that a step of the clock does not change the list's age */
+	/* use the current offset, so that a clock step does not change the list's age */
 	gint64 read_at_ns = self->list != NULL ? self->list->read_at_ns : 0;
 
 	return (read_at_ns + system_clock_offset_ns(self->clock)) / CLOCK_NS_PER_MS;
 }
 
-/* Copies @worker, without its reservation if this has ended at @time_ms. */
+/* Copies @worker, without its reservation if that has ended by @time_ms. */
 static SnowflakeClientWorker *copy_worker(const Keeper *self, const SnowflakeClientWorker *worker,
 					  gint64 time_ms)
 {
@@ -367,7 +374,7 @@ gboolean keeper_get_workers(Keeper *self, gint64 max_age_ms, gboolean may_wait,
 		if (now_us >= list_late_at_us(self))
 			why_not = "no list of the servers arrived within 2 s";
 	}
-	/* use an older list */
+	/* return an older list */
 	is_known = is_known || (self->list != NULL && (why_not != NULL || !may_wait));
 	if (is_known) {
 		*out_workers = g_ptr_array_new_with_free_func(
@@ -397,8 +404,8 @@ gboolean keeper_get_quarantined(Keeper *self, GPtrArray **out_records, gint64 *o
 	list = self->list;
 	is_old = list == NULL || now_us - self->listed_at_us >=
 					 keeper_plan_list_age_us(list->workers->len, list->n_reads);
-	/* no request while the registry is unreachable: all monitored servers would send it at the
-	 * same time */
+	/* make no request while the registry is unreachable, because all monitored servers would
+	 * send it at the same time */
 	if (is_old && self->reachable && self->stop_by_us == 0)
 		request_list_unless_requested(self, now_us);
 	if (list != NULL) {
@@ -408,7 +415,8 @@ gboolean keeper_get_quarantined(Keeper *self, GPtrArray **out_records, gint64 *o
 			g_autoptr(SnowflakeClientWorker) copy =
 				copy_worker(self, list->quarantined->pdata[i], now_ms);
 
-			if (copy->reserved_until_ms != 0) /* the quarantine has not ended since */
+			/* include only quarantines that have not ended since */
+			if (copy->reserved_until_ms != 0)
 				g_ptr_array_add(*out_records, g_steal_pointer(&copy));
 		}
 		*out_as_of_ms = list_as_of_ms(self);
@@ -417,16 +425,16 @@ gboolean keeper_get_quarantined(Keeper *self, GPtrArray **out_records, gint64 *o
 	return list != NULL;
 }
 
-/* How far a reservation reaches */
+/* The length of reservations */
 
 static gint64 ticks_of(const Keeper *self, gint64 length_ms)
 {
 	return (length_ms + self->layout->tick_ms - 1) / self->layout->tick_ms;
 }
 
-/* Returns the number of ticks from now that a reservation of @length_ms can cover, or 0 if it must
- * not be made. The end must not be further ahead of the registry's clock than @length_ms plus the
- * allowed skew, because other servers rely on this bound. */
+/* Returns the number of ticks from now that a reservation of @length_ms can cover, or 0 if no
+ * reservation must be made. The end must not be further ahead of the registry's clock than
+ * @length_ms plus the allowed skew, because other servers rely on this bound. */
 static gint64 reach_ticks(const Keeper *self, gint64 length_ms)
 {
 	gint64 offset_ns = system_clock_offset_ns(self->clock);
@@ -477,7 +485,7 @@ static void note_reservation(Keeper *self, gint64 length_ms, guint64 cursor, gin
 	self->facts.retry_at_us = 0;
 }
 
-/* Retires the lease. Returns the tick of the last ID, or the tick before the first. */
+/* Retires the lease. Returns the tick of the last ID, or the tick before the lease's first tick. */
 static gint64 retire_lease(Keeper *self)
 {
 	self->last_tick = lease_retire(self->lease, self->layout);
@@ -487,7 +495,7 @@ static gint64 retire_lease(Keeper *self)
 	return self->last_tick;
 }
 
-/* Takes the lease from the generator. */
+/* Removes the lease from the generator. */
 static void unpublish_lease(Keeper *self)
 {
 	generator_publish(self->generator, NULL);
@@ -525,7 +533,7 @@ static void publish_lease(Keeper *self, const Reservation *reservation)
 		first_tick = MAX(first_tick, self->last_tick + 1);
 	self->lease = lease_new(self->layout, reservation->datacenter_id, reservation->worker_id,
 				first_tick, reservation->end_tick);
-	/* the reservation was written its length minus its remaining time ago */
+	/* time of the write: the reservation's length minus its remaining time ago */
 	note_reservation(self, length_ms, lease_last_cursor(self->lease),
 			 facts->now_us - MAX(length_us - left_us, 0));
 	generator_publish(self->generator, self->lease);
@@ -549,8 +557,8 @@ static void update_lease_facts(Keeper *self)
 	gint64 cursor_tick = (gint64)(cursor >> self->layout->sequence_bits);
 	gint64 first_tick, reach;
 
-	/* read the clock after the cursor, because otherwise IDs drawn in between would seem to be
-	 * ahead */
+	/* read the clock after the cursor, because otherwise IDs drawn in between would appear to
+	 * be ahead of the clock */
 	read_clock(self);
 	if (!facts->has_lease)
 		return;
@@ -558,7 +566,7 @@ static void update_lease_facts(Keeper *self)
 	facts->ids_from_tick = MAX(cursor_tick, first_tick) - self->max_ahead_ticks;
 	self->lease_began =
 		self->lease_began || facts->now_tick >= first_tick || cursor_tick >= first_tick;
-	/* give the lease up only if the registry is reachable: otherwise no other worker ID can be
+	/* give up the lease only if the registry is reachable: otherwise no other worker ID can be
 	 * claimed, and waiting for the clock is better */
 	facts->last_id_ahead_of_clock =
 		self->config.reclaim_on_step_back && self->report.is_reachable &&
@@ -571,7 +579,7 @@ static void update_lease_facts(Keeper *self)
 	facts->next_end_tick = MIN(facts->now_tick + reach, layout_max_tick(self->layout));
 }
 
-/* How the operations of the registry begin and end */
+/* The start and the end of the registry's operations */
 
 static void note_failed_attempt(Keeper *self)
 {
@@ -612,7 +620,7 @@ static void handle_claim_result(Keeper *self, RegistryResult *result)
 	if (error == NULL) {
 		publish_lease(self, &result->reservation);
 	} else if (!is_fatal && facts->is_stopping) {
-		return; /* no failure: the operation may have been cancelled */
+		return; /* this is not a failure, because the operation may have been cancelled */
 	} else if (is_waiting) {
 		if (!facts->waiting || g_strcmp0(self->waiting_why, error->message) != 0)
 			log_waiting(self, result->wait_until_tick, error);
@@ -627,9 +635,9 @@ static void handle_claim_result(Keeper *self, RegistryResult *result)
 	} else if (!is_fatal && facts->had_lease) {
 		if (facts->failures == 0)
 			log_waiting(self, G_MAXINT64, error);
-		facts->wait_until_tick = 0; /* set by an earlier claim, which waited */
+		facts->wait_until_tick = 0; /* set by an earlier claim that had to wait */
 		note_failed_attempt(self);
-	} else { /* a server that cannot start ends; a server that has served keeps trying */
+	} else { /* a server that cannot start exits; a server that has served keeps trying */
 		stop_retrying(self, g_steal_pointer(&result->error));
 	}
 }
@@ -689,7 +697,7 @@ static void handle_release_result(const Keeper *self, const GError *error)
 		return;
 	}
 	end = layout_tick_text(self->layout, facts->end_tick);
-	/* another server already has the worker ID, maybe since before the reservation's end */
+	/* another server already has the worker ID, possibly since before the reservation's end */
 	if (g_error_matches(error, REGISTRY_ERROR, REGISTRY_ERROR_LOST))
 		log_event(LOG_WORKER_LOST, log_text("error", error->message));
 	else if (facts->is_stopping && facts->now_tick <= facts->end_tick)
@@ -708,8 +716,8 @@ static void handle_result(Keeper *self, RegistryResult *result)
 
 	self->facts.under_way = REGISTRY_NONE;
 	atomic_store(&self->busy_since_us, 0);
-	/* The record belongs to another server, which may have begun before the reservation's end.
-	 * So no more IDs may be issued, whatever operation is in progress. */
+	/* Handles the loss of the record to another server, which may have begun before the
+	 * reservation's end. So no more IDs may be issued, regardless of the current operation. */
 	if (self->facts.has_lease &&
 	    g_error_matches(result->error, REGISTRY_ERROR, REGISTRY_ERROR_LOST)) {
 		retire_lease(self);
@@ -739,7 +747,7 @@ static void poll_registry(Keeper *self)
 	pthread_mutex_unlock(&self->mutex);
 	if (list_wanted)
 		self->registry->ops->list(self->registry);
-	/* only a release does not depend on the clock */
+	/* only a release is independent of the clock */
 	if (self->facts.clock_outside_layout && !self->facts.is_stopping)
 		return;
 	has_ended = self->registry->ops->poll(self->registry, self->inside_tick,
@@ -781,7 +789,7 @@ static void begin_operation(Keeper *self, RegistryOperation operation)
 				.error = g_error_new_literal(
 					REGISTRY_ERROR, REGISTRY_ERROR_WAIT,
 					"this machine's clock is too far ahead of the registry's "
-					"(see event=clock-differs); correct it"),
+					"(see event=clock-differs); correct the clock"),
 				.wait_until_tick = facts->now_tick + ticks_of(self, CLAIM_RETRY_MS),
 			};
 
@@ -813,7 +821,8 @@ static void publish_state(Keeper *self)
 	KeeperState state = keeper_plan_state(&self->facts);
 
 	atomic_store(&self->ids_at_us, keeper_plan_ids_at_us(&self->facts));
-	/* during a stop, only its end is published: the states of a lease are then irrelevant */
+	/* during a stop, only its end is published, because the states of a lease are then
+	 * irrelevant */
 	if (state != old && (!self->facts.is_stopping || self->facts.has_stopped)) {
 		if (!keeper_plan_may_follow(old, state))
 			g_critical("the worker cannot go from %s to %s", keeper_state_name(old),
@@ -842,7 +851,7 @@ gint64 keeper_run_round(Keeper *self)
 	gint64 until_us;
 
 	facts->now_us = g_get_monotonic_time();
-	/* notify callers again: during a round that took this long, the thread seemed to hang */
+	/* notify callers again, because during such a long round, the thread seemed to hang */
 	if (facts->now_us - atomic_load(&self->round_began_at_us) >= KEEPER_PLAN_HANGS_US)
 		self->changed_is_due = TRUE;
 	atomic_store(&self->round_began_at_us, facts->now_us);
@@ -855,7 +864,7 @@ gint64 keeper_run_round(Keeper *self)
 	read_clock(self);
 	poll_registry(self);
 	take_list(self);
-	/* the poll may have taken some time, or read the registry's clock */
+	/* the poll may have taken some time, or may have read the registry's clock */
 	discipline_clock(self);
 	update_lease_facts(self);
 	publish_state(self);
@@ -999,7 +1008,7 @@ gboolean keeper_stop(Keeper *self, gint64 timeout_ms)
 	if (self->running) {
 		keeper_ask_to_stop(self, by_us);
 		pthread_mutex_lock(&self->mutex);
-		/* check the clock instead of the result of the wait, which a test's fake clock ends
+		/* check the clock, and not the result of the wait, which a test's fake clock ends
 		 * early */
 		while (!self->finished && g_get_monotonic_time() < until_us)
 			clock_wait_until(&self->end, &self->mutex, until_us);
@@ -1012,7 +1021,7 @@ gboolean keeper_stop(Keeper *self, gint64 timeout_ms)
 		pthread_join(self->thread, NULL);
 		self->running = FALSE;
 	}
-	if (!self->facts.has_stopped) { /* the keeper never ran */
+	if (!self->facts.has_stopped) { /* the keeper has never run */
 		self->facts.has_stopped = TRUE;
 		publish_state(self);
 	}
@@ -1059,7 +1068,7 @@ void keeper_get_status(Keeper *self, KeeperStatus *out_status)
 	hangs = operation_hangs(self);
 	/* the thread cannot publish the state of the lease */
 	is_stuck = hangs || now_us - atomic_load(&self->round_began_at_us) >= KEEPER_PLAN_HANGS_US;
-	/* with a worker ID, and without a stop, the operation is an extension */
+	/* with a worker ID and without a stop, the operation is an extension */
 	if (out_status->worker_id >= 0 && !stopping && hangs)
 		out_status->extending_fails = TRUE;
 	out_status->registry_clock_known = clock.known;
@@ -1105,7 +1114,7 @@ gint64 keeper_demand(Keeper *self)
 	gint64 ids_at_us = atomic_load(&self->ids_at_us);
 	gint64 now_us = g_get_monotonic_time();
 
-	/* ignore a long round: after a pause of the process, it will end soon */
+	/* ignore a long round, because it will end soon after the process was suspended */
 	if (ids_at_us == KEEPER_PLAN_NEVER || operation_hangs(self))
 		return RETRY_MS;
 	/* the thread will wake up at that time */

@@ -15,11 +15,10 @@
  * progress at a time. A record is the stored reservation of one worker ID. Each implementation
  * follows these rules:
  *
- * 1. A record holds the last reserved tick and the owner's nonce, which is new for each process.
- * 2. Every write is conditional on the version that was read. A lease begins after the end in that
- *    reading, and only the release of a retired lease lowers the end.
- * 3. A write takes effect for the server when it is confirmed. If its outcome is unknown, the
- * record is read again.
+ * 1. A record holds the last reserved tick and the owner's nonce, which is new for each process. 2.
+ * Every write is conditional on the version that was read. A lease begins after the end in that
+ * reading, and only the release of a retired lease lowers the end. 3. A write takes effect for the
+ * server when it is confirmed. If its outcome is unknown, the record is read again.
  * 4. Records are never deleted. A record that does not parse is an error, and never means an end of
  *    0.
  */
@@ -32,18 +31,19 @@ typedef enum {
 	 * again. Before its first lease, the server ends instead, so that the user sees the reason.
 	 */
 	REGISTRY_ERROR_FAILED,
-	/* Claim only: no worker ID is free. The message contains the reason and the remedy. */
+	/* for a claim only: no worker ID is free. The message contains the reason and the
+	 * remedy. */
 	REGISTRY_ERROR_WAIT,
-	/* The record is not as this server last wrote it: it belongs to another server, was set
-	 * back, or is gone. So no more IDs may be issued, because another server may issue the
-	 * same. The reservation is no longer held, and must not be released. poll() returns this at
+	/* The record is not what this server last wrote: it belongs to another server, was set
+	 * back, or is gone. So no more IDs may be issued, because another server may issue the same
+	 * IDs. The reservation is no longer held, and must not be released. poll() returns this at
 	 * once, as the end of the operation in progress, or without an operation. For a release, it
 	 * only means that the release failed. The functions of file/ also return it if another
 	 * process holds the lock of the worker ID; a claim then returns FATAL or WAIT instead. */
 	REGISTRY_ERROR_LOST,
-	/* A failure that lasts until an operator acts: worker ID held by a live server, another
-	 * layout, another machine, a wrong owner, a wrong clock. Also a record that does not parse,
-	 * unless another worker ID can be claimed. */
+	/* A failure that lasts until an operator acts: a worker ID that a live server holds, a
+	 * different layout, a different machine, a wrong owner, a wrong clock. Also a record that
+	 * does not parse, unless another worker ID can be claimed. */
 	REGISTRY_ERROR_FATAL,
 } RegistryError;
 
@@ -51,36 +51,36 @@ typedef enum {
 	REGISTRY_NONE,
 	REGISTRY_CLAIM,  /* claim the configured worker ID, or a free one */
 	REGISTRY_EXTEND, /* extend the held reservation */
-	/* release the held reservation, whose lease stays retired whatever the outcome */
+	/* release the held reservation, whose lease stays retired regardless of the outcome */
 	REGISTRY_RELEASE,
 } RegistryOperation;
 
-/* The outcome of a claim. */
+/* The result of a claim. */
 typedef struct {
 	guint datacenter_id;
 	guint worker_id;
-	gint64 first_tick; /* first tick of the lease, after the previous end and the floor */
-	gint64 end_tick;   /* the last tick reserved */
+	gint64 first_tick; /* first tick of the lease, after the previous end and after the floor */
+	gint64 end_tick;   /* last reserved tick */
 } Reservation;
 
 /* How an operation ended. */
 typedef struct {
-	GError *error;           /* (transfer full); NULL: it succeeded */
+	GError *error;           /* (transfer full); NULL if the operation succeeded */
 	Reservation reservation; /* after a claim */
 	/* after an extension: the confirmed end, which can be later than requested */
 	gint64 end_tick;
-	/* after a claim with WAIT: when to try again; G_MAXINT64: unknown */
+	/* after a claim with WAIT: when to retry; G_MAXINT64 if unknown */
 	gint64 wait_until_tick;
 } RegistryResult;
 
-/* A list of all workers: servers and embedded nodes. state and as_of_ms are not set: see
- * keeper_get_workers(). */
+/* A list of all workers: servers and embedded nodes. The members state and as_of_ms are not set;
+ * see keeper_get_workers(). */
 typedef struct {
 	GPtrArray *workers; /* (element-type SnowflakeClientWorker) */
 	/* (element-type SnowflakeClientWorker): worker IDs that a record reserves and no claim
 	 * holds, with the address and nonce of the server that reserved each */
 	GPtrArray *quarantined;
-	gint64 read_at_ns; /* CLOCK_BOOTTIME at the start of the reading */
+	gint64 read_at_ns; /* time by CLOCK_BOOTTIME at the start of the read */
 	guint n_reads;     /* number of reads for this list */
 } WorkerList;
 
@@ -88,7 +88,7 @@ WorkerList *worker_list_new(void);
 void worker_list_free(WorkerList *self);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(WorkerList, worker_list_free)
 
-/* The clock of a registry, as its offset from CLOCK_BOOTTIME: between @min_offset_ns and
+/* The clock of a registry. Its offset from CLOCK_BOOTTIME is between @min_offset_ns and
  * @max_offset_ns. */
 typedef struct {
 	gboolean known;
@@ -96,9 +96,8 @@ typedef struct {
 	gint64 max_offset_ns;
 } RegistryClock;
 
-/* Returns by how much, at least, a clock at @offset_ns is ahead of the registry's; negative: behind
- * it.
- * 0: the clock may be right, or the registry's clock is unknown. */
+/* Returns the minimum by which a clock at @offset_ns is ahead of the registry's; negative if it is
+ * behind. 0 if the clock may be right, or if the registry's clock is unknown. */
 gint64 registry_clock_ahead_ns(const RegistryClock *clock, gint64 offset_ns);
 
 /* The state of the connection to the registry. */
@@ -106,7 +105,7 @@ typedef enum {
 	REGISTRY_SESSION_NONE,       /* the registry needs no session: a state directory */
 	REGISTRY_SESSION_CONNECTING, /* there has been no session yet */
 	REGISTRY_SESSION_CONNECTED,
-	/* the connection was lost; or the session, and there is no new one */
+	/* the connection was lost, or the session was lost and there is no new one */
 	REGISTRY_SESSION_LOST,
 	REGISTRY_N_SESSIONS,
 } RegistrySession;
@@ -114,30 +113,31 @@ typedef enum {
 /* Returns "none", "connecting", "connected" or "lost". */
 const char *registry_session_name(RegistrySession session);
 
-/* The clocks of the peers that were asked last. */
+/* The clocks of the peers that were last asked. */
 typedef struct {
 	gboolean known;
-	gint64 ahead_ns; /* how far our clock is ahead of the clock that differs most */
+	gint64 ahead_ns; /* how far this server's clock is ahead of the one that differs most */
 } RegistryPeers;
 
 /* The output of a poll. */
 typedef struct {
-	RegistryResult result; /* if poll() returned %TRUE: how the operation ended */
+	RegistryResult result; /* if poll() has returned %TRUE: how the operation ended */
 	/* monotonic time of the next poll, unless wake() is called earlier; or G_MAXINT64 */
 	gint64 poll_at_us;
-	gboolean retry_now;    /* an extension, a claim that waits or a failed attempt is due now */
-	gboolean is_reachable; /* a release now would reach the registry */
+	/* an extension, a waiting claim or the retry of a failed attempt is due now */
+	gboolean retry_now;
+	gboolean is_reachable; /* a release would reach the registry now */
 	RegistryClock clock;
 	RegistrySession session;
-	/* when the claim that shows this server to others was made, since the Unix epoch; 0: not
-	 * yet */
+	/* when the claim record that shows this server to others was created, since the Unix epoch;
+	 * 0 if not yet */
 	gint64 claimed_at_ms;
 	gint64 heard_at_us; /* monotonic time of the registry's last answer */
-	/* (nullable): why the operation cannot finish, and the remedy; NULL: unknown, or it can.
-	 * Valid until the next poll */
+	/* (nullable): why the operation cannot finish, and the remedy; NULL if this is unknown, or
+	 * if the operation can finish. Valid until the next poll */
 	const char *hindrance;
-	/* (nullable): the registry's ID; NULL: unknown, or it has none. It does not change once it
-	 * is known, and is valid as long as the registry */
+	/* (nullable): the registry's ID; NULL if it is unknown, or if there is none. Does not
+	 * change once it is known, and is valid as long as the registry */
 	const char *registry_id;
 	WorkerList *list; /* (transfer full) (nullable): the list that list() requested */
 	RegistryPeers peers;
@@ -152,14 +152,15 @@ typedef struct {
 	 *   end; release: the tick of the last ID issued, or the tick before the first reserved one
 	 *
 	 * Begins an operation. While the registry is unreachable, a release ends with FAILED at
-	 * once, or, if the server stops, at poll()'s stop_by_us. After a failed release, the worker
-	 * ID is quarantined until the reservation's end.
+	 * once or, if the server is stopping, at poll()'s stop_by_us. After a failed release, the
+	 * worker ID is quarantined until the reservation's end.
 	 */
 	void (*begin)(Registry *self, RegistryOperation operation, gint64 ticks);
 	/**
 	 * poll:
 	 * @now_tick: the current tick, within the layout: 0 to layout_max_tick()
-	 * @stop_by_us: monotonic time until which a stopping server waits; 0: it does not stop
+	 * @stop_by_us: monotonic time until which a stopping server waits; 0 if the server is not
+	 * stopping
 	 * @out_report: (out): all members are set
 	 *
 	 * Continues the operation in progress and the registry's own maintenance. Blocks no longer
@@ -170,32 +171,33 @@ typedef struct {
 	 */
 	gboolean (*poll)(Registry *self, gint64 now_tick, gint64 stop_by_us,
 			 RegistryReport *out_report);
-	/* Asks the operation in progress, if any, to end without waiting. poll() returns its
-	 * outcome: FAILED if nothing was written, or if the outcome is unknown at stop_by_us. NULL:
-	 * no operation ever waits. */
+	/* Asks the current operation, if there is one, to end without waiting. poll() returns its
+	 * outcome: FAILED if nothing was written, or if the outcome is still unknown at stop_by_us.
+	 * NULL if no operation ever waits. */
 	void (*cancel)(Registry *self);
-	/* Requests another reading of the registry's clock, which poll() makes when it can. NULL:
-	 * the registry has no clock. */
+	/* Requests that the registry's clock be read again, which poll() does as soon as possible.
+	 * NULL if the registry has no clock. */
 	void (*ask_clock)(Registry *self);
-	/* Requests a list of all workers, which poll() returns. NULL: the registry is not shared.
+	/* Requests a list of all workers, which poll() returns. NULL if the registry is not shared.
 	 */
 	void (*list)(Registry *self);
-	/* Called after the keeper's thread has ended, by the thread that frees the keeper. Shows
-	 * other servers that this one has ended, and waits for this for at most 2 s. */
+	/* Frees the registry. Called after the keeper's thread has ended, by the thread that frees
+	 * the keeper. Makes it visible to other servers that this one has ended, and waits for this
+	 * for at most 2 s. */
 	void (*free)(Registry *self);
 } RegistryOps;
 
-/* The implementation sets the first members when it creates the registry. The keeper sets the last
- * two before the first call. None of them changes later. */
+/* The interface of a registry. The implementation sets the first members when it creates the
+ * registry. The keeper sets the last two before the first call. None of them changes later. */
 struct _Registry {
 	const RegistryOps *ops;
-	/* Lengths of reservations, in ms: of the first one, and of the longest. Each extension can
-	 * double the length. */
+	/* Lengths of the first and of the longest reservation, in ms. Each extension can double the
+	 * length. */
 	gint64 first_length_ms;
 	gint64 max_length_ms;
-	gboolean extend_when_idle;   /* extend although no IDs are drawn */
-	RegistryReport first_report; /* the report before the first poll */
-	/* Tells the keeper that a poll is due. Any thread can call it. */
+	gboolean extend_when_idle;   /* extend the reservation even if no IDs are drawn */
+	RegistryReport first_report; /* report to use before the first poll */
+	/* Notifies the keeper that a poll is due. Can be called from any thread. */
 	void (*wake)(gpointer user_data);
 	gpointer wake_data;
 };

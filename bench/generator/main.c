@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Measures the cost of an ID without the network. Every round measures each case once, in turn, so
- * that other activity of the machine affects all cases equally.
+ * Measures the cost of an ID without the network. Every round measures each case once, one after
+ * the other, so that other activity on the machine affects all cases equally.
  */
 #include <stdio.h>
 #include <stdlib.h>

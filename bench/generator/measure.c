@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <time.h>
 
-/* The number of IDs of each thread that are checked; a multiple of every batch. */
+/* The number of IDs per thread that are checked; a multiple of every batch. */
 #define SAMPLE 64000
 
 typedef struct {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Like the original, this code makes all steps in the same order under the lock, uses a millisecond
- * clock that an administrator can set, and spins while it holds the lock. The check of the
- * useragent, counters and the log are left out, because they cost almost nothing, or would only
+ * Like the original, this code performs all steps in the same order under the lock, uses a
+ * millisecond clock that an administrator can set, and spins while it holds the lock. The check of
+ * the useragent, counters and the log are left out, because they cost almost nothing, or would only
  * slow it down.
  *
  * The number of sequence bits is a parameter. With the original 12 bits, it spends its time waiting

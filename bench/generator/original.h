@@ -6,7 +6,7 @@
 
 /*
  * The original algorithm, for comparison: one mutex protects reading the clock, comparing it with
- * the last time, and counting up. Any thread can draw IDs.
+ * the last time, and incrementing the sequence. Any thread can draw IDs.
  */
 
 /* Members are private. */

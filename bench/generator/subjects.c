@@ -15,8 +15,8 @@
 
 #define EPOCH_MS G_GINT64_CONSTANT(1288834974657)
 
-/* Layouts with so many IDs per tick that they limit the rate hardly ever: two threads with batches
- * of 1,000 can reach the limit of the first, 4,194 million a second. */
+/* Layouts with so many IDs per tick that they hardly ever limit the rate. Two threads with batches
+ * of 1,000 can reach the limit of the first layout, 4,194 million IDs a second. */
 static const Layout milliseconds = {EPOCH_MS, 1, 41, 0, 0, 22};
 static const Layout seconds = {EPOCH_MS, 1000, 32, 0, 0, 31};
 

@@ -31,7 +31,8 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(Subject, subject_free)
  * the compiler must compute each of them. */
 guint64 subject_sum(Subject *self, guint batch, guint64 n_ids);
 
-/* Takes IDs like subject_sum(), and writes them to @out_ids in order; for ULIDs, the low half. */
+/* Takes IDs like subject_sum(), and writes them to @out_ids in order; for ULIDs, writes the low
+ * half. */
 void subject_collect(Subject *self, guint batch, guint64 n_ids, gint64 *out_ids);
 
 /* Returns whether the IDs of a thread that subject_collect() writes must increase. */

@@ -4,8 +4,8 @@
  * The bare limit of a server on this machine: epoll, one read, a fixed answer to every complete
  * get_id frame in it, one write. The ID is a plain counter, only the frame's length and the head of
  * get_id in strict binary are parsed. Connections are assigned to the threads in turn. A connection
- * stores only the rest of a read or a write: half a frame, or replies that the socket did not
- * accept. Runs until it is killed.
+ * stores only what is left after a read or a write: an incomplete frame, or replies that the socket
+ * did not accept. Runs until it is killed.
  */
 #include <errno.h>
 #include <glib.h>
@@ -35,7 +35,7 @@ static const guint8 reply_template[] = "\0\0\0\x1e\x80\x01\0\x02\0\0\0\x06get_id
 				       "\0\0\0\0"
 				       "\x0a\0\0"
 				       "\0\0\0\0\0\0\0\0";
-#define REPLY_BYTES sizeof(reply_template) /* including the zero at its end */
+#define REPLY_BYTES sizeof(reply_template) /* including the NUL at its end */
 #define ID_OFFSET   (SEQID_OFFSET + 4 + 3)
 
 G_STATIC_ASSERT(REPLY_BYTES == 34);
@@ -73,8 +73,9 @@ static void keep(Rest *rest, const guint8 *data, gsize length)
 	*rest = (Rest){kept, length};
 }
 
-/* Answers the complete calls in the first @filled bytes. Returns how many bytes they have, and in
- * @out_replies the bytes of the replies; or -1 if there are other bytes. */
+/* Answers the complete calls in the first @filled bytes. Returns the number of their bytes, and
+ * sets @out_replies to the number of bytes of the replies; returns -1 if there are any other
+ * bytes. */
 static gssize answer(Loop *loop, gsize filled, gsize *out_replies)
 {
 	gsize taken = 0;
@@ -280,7 +281,7 @@ int main(int argc, char **argv)
 		pthread_t thread;
 
 		loops[i].epoll_fd = epoll_create1(EPOLL_CLOEXEC);
-		loops[i].last_id = (guint64)i << 48; /* no two loops give the same ID */
+		loops[i].last_id = (guint64)i << 48; /* no two loops issue the same ID */
 		if (loops[i].epoll_fd < 0 || pthread_create(&thread, NULL, run, &loops[i]) != 0)
 			die("could not start a loop");
 	}

@@ -2,8 +2,8 @@
 
 /*
  * Many pools in one process, as if each were in a separate program: each has its own thread and
- * connections. One thread takes from all of them in turn, so that the takes cost little compared
- * with the pools.
+ * connections. One thread takes IDs from all of them in turn, so that the cost of the takes is
+ * small compared with that of the pools.
  *
  * It takes one ID from each pool, and prints a line. Then it takes at a constant rate. For each
  * line that it reads, it prints a line of JSON: the totals since the start, and the longest take

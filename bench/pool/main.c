@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Takes IDs from running servers with a pool in this process. Prints as JSON how many and how fast,
- * the longest take, and whether an ID was a duplicate.
+ * Takes IDs from running servers with a pool in this process. Prints JSON: the number of IDs, the
+ * rate, the longest take, and whether an ID was a duplicate.
  */
 #include <stdio.h>
 #include <stdlib.h>

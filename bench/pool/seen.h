@@ -7,10 +7,10 @@
  * can use it. */
 typedef struct _Seen Seen;
 
-/* @first_ms: time of the oldest possible ID, since the Unix epoch.. Returns: %NULL if there is no
+/* @first_ms: time of the oldest possible ID, since the Unix epoch. Returns: %NULL if there is no
  *   memory for it */
 Seen *seen_new(gint64 first_ms, guint n_ms);
 void seen_free(Seen *self);
 
-/* Returns: %FALSE if the ID is already in the set, or outside its time */
+/* Returns: %FALSE if the ID is already in the set, or if its time is out of range */
 gboolean seen_add(Seen *self, gint64 id);

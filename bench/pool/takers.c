@@ -116,8 +116,8 @@ static void *run_in_child(void *user_data)
 	return NULL;
 }
 
-/* Runs in a child. Its first thread has a slot from before the fork; other threads may get one
- * before it. */
+/* Runs in a child. Its first thread got its slot before the fork; other threads may get one before
+ * it. */
 static int be_child(const Taker *parent, gboolean frees)
 {
 	Taker takers[CHILD_THREADS];

@@ -13,8 +13,8 @@
 typedef struct {
 	guint threads; /* 1 to TAKERS_MAX_THREADS */
 	double seconds;
-	guint64 max_ids;   /* approximate limit for all threads; 0: no limit */
-	double ids_per_s;  /* rate of all threads; 0: as fast as possible */
+	guint64 max_ids;   /* approximate limit for all threads; 0 for no limit */
+	double ids_per_s;  /* rate of all threads; 0 for as fast as possible */
 	guint burst;       /* additional IDs that each thread takes at once, ten times a second */
 	guint forks_per_s; /* children per second that also take IDs */
 } TakersPlan;
@@ -27,7 +27,7 @@ typedef struct {
 	guint64 went_back; /* IDs that were not above the previous ID of their thread */
 	double seconds;
 	double longest_us; /* the longest take; without a rate, the longest 64 takes */
-	GArray *burst_ns;  /* (element-type double): time per ID, for each burst and thread */
+	GArray *burst_ns;  /* (element-type double): time per ID, for each burst of each thread */
 	guint children;
 	guint bad_children; /* children that failed to take, or got a duplicate ID */
 } TakersReport;

@@ -87,7 +87,8 @@ static gboolean shake(Visit *visit)
 	return TRUE;
 }
 
-/* Continues a visit. Returns -1 with errno set; 0 if the visit is complete; or 1. */
+/* Continues a visit. Returns -1 with errno set, 0 if the visit is complete, or 1 if it
+ * continues. */
 static gssize go_on(Visit *visit)
 {
 	char byte;

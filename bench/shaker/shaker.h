@@ -19,6 +19,6 @@ typedef struct {
 	gint64 until_us; /* monotonic time of the end */
 } ShakerConfig;
 
-/* Runs until the time is over. Returns the number of handshakes, or -1 with an error of GIO after
+/* Runs until the time is over. Returns the number of handshakes, or -1 with a GIOError set after
  * the first failure. */
 gint64 shaker_run(const ShakerConfig *config, GError **error);

@@ -33,7 +33,7 @@ PoolSlot *pool_buffer_claim_slot(PoolBuffer *self)
 		PoolSlot *slot = &self->slots[i];
 		guintptr none = 0;
 
-		/* acquire: see the IDs that the last owner has left */
+		/* acquire, so that the IDs of the slot's last owner are visible */
 		if (atomic_load_explicit(&slot->owner, memory_order_relaxed) == none &&
 		    atomic_compare_exchange_strong_explicit(
 			    &slot->owner, &none, (guintptr)pthread_self(), memory_order_acquire,
@@ -63,7 +63,7 @@ static guint64 slot_left(const PoolSlot *slot)
 	gint64 next = atomic_load_explicit(&slot->next, memory_order_relaxed);
 	gint64 end = atomic_load_explicit(&slot->end, memory_order_relaxed);
 
-	return (guint64)MAX(end - next, 0); /* below 0 if it changes meanwhile */
+	return (guint64)MAX(end - next, 0); /* negative if the position changes in the meantime */
 }
 
 static guint take_from_slot(PoolSlot *slot, guint most, PoolRun *out_run)
@@ -102,18 +102,19 @@ gboolean pool_buffer_take(PoolBuffer *self, PoolSlot *slot, guint most, PoolRun 
 	left = slot_left(slot);
 	if (left > 0 &&
 	    pool_ring_load_relaxed(&slot->batch) < pool_ring_load_relaxed(&self->oldest)) {
-		/* by the only thread that changes it */
+		/* only one thread changes it */
 		atomic_store_explicit(&slot->discarded,
 				      pool_ring_load_relaxed(&slot->discarded) + left,
 				      memory_order_relaxed);
 		atomic_store_explicit(&slot->next,
 				      atomic_load_explicit(&slot->end, memory_order_relaxed),
 				      memory_order_relaxed);
-		slot->chunk = 0; /* the chunk became too old, so begin with small ones again */
+		/* the last chunk became too old, so start with small chunks again */
+		slot->chunk = 0;
 	}
 	if (take_from_slot(slot, most, out_run))
 		return TRUE;
-	/* chunks double while they are used up in time */
+	/* chunk sizes double as long as chunks are used up in time */
 	slot->chunk = CLAMP(slot->chunk * 2, 1, POOL_BUFFER_MAX_CHUNK);
 	if (!take_from_ring(self, MAX(most, CLAMP(share, 1, slot->chunk)), out_run))
 		return FALSE;

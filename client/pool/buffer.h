@@ -9,63 +9,65 @@
 
 /*
  * The prefetch buffer of a pool: a ring of runs, and a slot for each thread that takes. A slot
- * contains a chunk of a run, which only its thread uses. So most takes access no memory that
- * another thread writes. Threads that find no IDs wait here for the thread that refills.
+ * contains a chunk of a run, which only its thread uses. So most takes access no memory that other
+ * threads write. A thread that finds no IDs waits here for the refill thread.
  *
- * The buffer is in memory that a fork wipes. Zeros mean a buffer without IDs, owned slots, held
- * locks and waiting threads. So the IDs belong to the process that requested them: in a child, the
- * slot of its only thread is empty and unowned.
+ * The buffer is in memory that a fork wipes. Zeros mean an empty buffer: no IDs, no owned slots, no
+ * held locks and no waiting threads. So only the process that requested the IDs can use them: in a
+ * child, the slot of its only thread is empty and unowned.
  *
- * Ageing: the thread that refills gives each run the number of its batch, and sets the oldest batch
- * that may be handed out. The memory order is relaxed, because uniqueness does not depend on it: a
- * take may see the new number a little later.
+ * Ageing: the refill thread gives each run the number of its batch, and sets the oldest batch that
+ * may be handed out. The number is loaded with relaxed memory order, because uniqueness does not
+ * depend on it: a take may see the new number slightly later.
  */
 
-#define POOL_BUFFER_MAX_SLOTS 4096 /* further threads take each ID from the ring */
-#define POOL_BUFFER_MAX_CHUNK 256  /* IDs: enough to make the cost of the ring negligible */
+#define POOL_BUFFER_MAX_SLOTS 4096 /* threads beyond this number take each ID from the ring */
+#define POOL_BUFFER_MAX_CHUNK 256  /* large enough to make the cost of the ring negligible */
 
 #define POOL_WAIT_TEXT_BYTES 512
-#define POOL_WAIT_NO_ANSWER  "no server has replied yet" /* if no other reason is known */
+#define POOL_WAIT_NO_ANSWER  "no server has replied yet" /* used if no other reason is known */
 
 /*
  * No wake-up is lost. A waiting thread increments the count, and then tries to take again. The
- * thread that refills puts IDs, and then reads the count. Both change the count atomically, so one
- * of them is first: either the count is seen, or the IDs are.
+ * refill thread puts IDs, and then reads the count. Both change the count atomically, so one of
+ * them is first: either the refill thread sees the count, or the waiting thread sees the IDs.
  */
 typedef struct {
 	pthread_mutex_t mutex;
 	pthread_cond_t changed;
 	_Atomic guint waiting; /* number of waiting threads */
-	/* protected by the mutex */
+	/* members below: protected by the mutex */
 	guint64 round; /* counts wake-ups */
-	int failure;   /* a SnowflakeClientError, if there is a text: why no IDs arrive */
+	/* reason why no IDs arrive: a SnowflakeClientError, valid if there is a text */
+	int failure;
 	char failure_text[POOL_WAIT_TEXT_BYTES];
 } PoolWait;
 
 /* A thread's slot. Members that others read for statistics are atomic. */
 typedef struct {
 	_Alignas(POOL_LINE_BYTES) _Atomic gint64 next;
-	_Atomic gint64 end; /* after the last ID */
+	_Atomic gint64 end; /* end of the chunk, one after the last ID */
 	_Atomic guint64 batch;
-	_Atomic guintptr owner;    /* pthread_self() of the thread; 0: none */
-	_Atomic guint64 drawn;     /* IDs from the ring, since the start */
-	_Atomic guint64 discarded; /* IDs from the ring that were discarded for their age */
-	guint chunk;               /* largest size of the next chunk; 0 means 1 */
+	_Atomic guintptr owner; /* pthread_self() of the thread; 0 if none */
+	_Atomic guint64 drawn;  /* number of IDs taken from the ring since the start */
+	/* number of IDs from the ring that were discarded because of their age */
+	_Atomic guint64 discarded;
+	guint chunk; /* maximum size of the next chunk; 0 means 1 */
 } PoolSlot;
 
 typedef struct {
-	/* written by the thread that refills, not often */
+	/* rarely written, by the refill thread */
 	_Alignas(POOL_LINE_BYTES) _Atomic guint64 oldest; /* oldest batch that may be handed out */
 	/* maximum number of IDs in a chunk; 0 means 1 */
 	_Atomic guint share;
-	_Atomic gboolean is_started; /* a thread refills this buffer, in this process */
-	/* written by threads that find nothing, or have no slot */
+	_Atomic gboolean is_started; /* a refill thread of this process fills this buffer */
+	/* written by threads that find nothing or have no slot */
 	_Alignas(POOL_LINE_BYTES) PoolWait wait;
-	_Atomic guint64 taken;        /* IDs taken from the ring without a slot */
-	_Atomic guint64 discarded;    /* IDs that these takes discarded */
-	_Atomic guint64 empty_buffer; /* takes that found nothing */
+	_Atomic guint64 taken;        /* number of IDs taken from the ring without a slot */
+	_Atomic guint64 discarded;    /* number of IDs that these takes discarded */
+	_Atomic guint64 empty_buffer; /* number of takes that found no IDs */
 	_Atomic guint n_owned;        /* slots with an owner */
-	_Atomic guint top;            /* all slots that ever had an owner are below this index */
+	_Atomic guint top; /* all slots that have ever had an owner are below this index */
 	PoolRing ring;
 	PoolSlot slots[POOL_BUFFER_MAX_SLOTS];
 } PoolBuffer;
@@ -80,11 +82,12 @@ typedef struct {
 PoolBuffer *pool_buffer_new(GError **error);
 void pool_buffer_free(PoolBuffer *self);
 
-/* Returns: (nullable): a slot that belongs to the thread from now on, with the IDs that its last
- * owner has left; %NULL if no slot is free */
+/* Returns: (nullable): a slot, which now belongs to the calling thread, with the IDs that its
+ * previous owner left; %NULL if no slot is free */
 PoolSlot *pool_buffer_claim_slot(PoolBuffer *self);
 
-/* Call it at the end of a thread. Does nothing if the slot does not belong to the thread. */
+/* Releases the slot at the end of a thread. Does nothing if the slot does not belong to the
+ * thread. */
 void pool_buffer_release_slot(PoolBuffer *self, PoolSlot *slot);
 
 static inline gboolean pool_slot_is_mine(const PoolSlot *self)
@@ -92,7 +95,7 @@ static inline gboolean pool_slot_is_mine(const PoolSlot *self)
 	return atomic_load_explicit(&self->owner, memory_order_relaxed) == (guintptr)pthread_self();
 }
 
-/* Takes the next ID of the thread's slot. Returns: %FALSE if the slot contains no ID, or does not
+/* Takes the next ID from the thread's slot. Returns: %FALSE if the slot contains no ID, or does not
  * belong to the thread */
 static inline gboolean pool_slot_take(PoolSlot *self, const PoolBuffer *buffer, gint64 *out_id)
 {
@@ -114,40 +117,42 @@ static inline gboolean pool_slot_take(PoolSlot *self, const PoolBuffer *buffer, 
  * @most: 1 or more
  * @out_run: (out): at most @most consecutive IDs
  *
- * Takes from the slot, or else from the ring. If @most is small, the slot gets a whole chunk.
+ * Takes IDs from the slot, or from the ring if the slot is empty. If @most is small, the slot gets
+ * a whole chunk.
  *
  * Returns: %FALSE if there are no IDs
  */
 gboolean pool_buffer_take(PoolBuffer *self, PoolSlot *slot, guint most, PoolRun *out_run);
 
-/* Sets the oldest batch that may be handed out, and drops older runs. Only for the thread that
- * refills.
- */
+/* Sets the oldest batch that may be handed out, and drops older runs. Must be called by the refill
+ * thread. */
 void pool_buffer_set_oldest(PoolBuffer *self, guint64 oldest);
 
-/* Sets the largest chunk, according to the level of the ring. Only for the thread that refills. */
+/* Sets the maximum chunk size according to the fill level of the ring. Must be called by the refill
+ * thread. */
 void pool_buffer_update_share(PoolBuffer *self);
 
-/* Can be called from any thread. IDs that are taken meanwhile may be counted twice, or not at
+/* Can be called from any thread. IDs that are taken during the call may be counted twice, or not at
  * all. */
 PoolBufferCount pool_buffer_count(const PoolBuffer *self);
 
 /* Waiting */
 
-/* Returns: the round for pool_wait_for(). From now on, IDs that are put wake the thread. */
+/* Returns: the current round, for pool_wait_for(). From now on, new IDs wake the thread. */
 guint64 pool_wait_begin(PoolWait *self);
 
-/* Waits for a wake-up after *@round, which is then the round of that wake-up. Returns: %FALSE at
- * @deadline_us, of g_get_monotonic_time() */
+/* Waits for a wake-up after *@round, and sets *@round to the round of that wake-up. Returns: %FALSE
+ * at @deadline_us, in terms of g_get_monotonic_time() */
 gboolean pool_wait_for(PoolWait *self, guint64 *round, gint64 deadline_us);
 void pool_wait_end(PoolWait *self);
 
-/* Wakes waiting threads after IDs were put. Only for the thread that refills. */
+/* Wakes waiting threads after IDs have been put. Must be called by the refill thread. */
 void pool_wait_wake(PoolWait *self);
 
-/* Sets the reason why no IDs arrive. Only for the thread that refills. @text: (nullable): %NULL:
- * IDs arrive */
+/* Sets the reason why no IDs arrive. Must be called by the refill thread. @text: (nullable): %NULL
+ * if IDs arrive */
 void pool_wait_set_failure(PoolWait *self, int failure, const char *text);
 
-/* Sets this failure, or else TIMEOUT, as the error of a thread that has waited for @waited_ms. */
+/* Sets the error of a thread that has waited for @waited_ms: this failure, or TIMEOUT if there is
+ * none. */
 void pool_wait_set_error(PoolWait *self, guint waited_ms, GError **error);

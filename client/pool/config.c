@@ -33,13 +33,12 @@ static char *find_fault(const SnowflakePoolConfig *config)
 				       escaped);
 	}
 	if (config->prefetch_ms < 1 || config->prefetch_ms > MAX_PREFETCH_MS)
-		return g_strdup_printf("prefetch_ms is %u, must be 1 to %u", config->prefetch_ms,
+		return g_strdup_printf("prefetch_ms is %u; it must be 1 to %u", config->prefetch_ms,
 				       MAX_PREFETCH_MS);
 	if (config->max_age_ms < 2 * config->prefetch_ms || config->max_age_ms > MAX_AGE_MS)
-		return g_strdup_printf(
-			"max_age_ms is %u, must be %u (twice prefetch_ms) to %u, so that "
-			"prefetched IDs are taken before they are too old",
-			config->max_age_ms, 2 * config->prefetch_ms, MAX_AGE_MS);
+		return g_strdup_printf("max_age_ms is %u; it must be %u (twice prefetch_ms) to %u, "
+				       "so that prefetched IDs are taken before they are too old",
+				       config->max_age_ms, 2 * config->prefetch_ms, MAX_AGE_MS);
 	return NULL;
 }
 
@@ -64,7 +63,7 @@ PoolConfig *pool_config_new(const SnowflakePoolConfig *config, GError **error)
 		self->has_names |=
 			address->path == NULL && !g_hostname_is_ip_address(address->host);
 	}
-	/* with TLS for one of them, servers that are discovered later have it, too */
+	/* if one server uses TLS, servers that are discovered later use it too */
 	if (fault == NULL && address_any_is_tls(self->addresses))
 		self->tls = client_tls_new(&config->tls, &fault);
 	if (fault != NULL) {

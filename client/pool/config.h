@@ -9,14 +9,14 @@
 /* A pool's validated configuration. It does not change, so any thread can read it. */
 typedef struct {
 	GPtrArray *addresses; /* (element-type Address): at least one */
-	gboolean has_names;   /* some addresses have names, which are resolved repeatedly */
+	gboolean has_names;   /* some addresses contain host names, which are resolved repeatedly */
 	gboolean discover;
 	char *agent;
 	guint prefetch_ms;
 	guint max_age_ms;
 	guint timeout_ms;
-	TlsClient *tls;  /* NULL: none of the addresses needs it */
-	char *own_nonce; /* the relay's nonce; NULL: not a relay */
+	TlsClient *tls;  /* NULL if no address needs TLS */
+	char *own_nonce; /* the relay's nonce; NULL if not a relay */
 } PoolConfig;
 
 /* Returns: (transfer full): a copy of @config, or %NULL with INVALID_ARGUMENT set */

@@ -11,14 +11,14 @@
 #define RENEW_US           10000000 /* time between two requests for endpoints */
 #define RENEW_SPREAD_US    2000000
 #define RETRY_US           500000  /* pause after a failed request */
-#define UNSERVED_US        1000000 /* time between two DNS lookups while no server serves */
+#define UNSERVED_US        1000000 /* time between two DNS lookups if no server serves */
 
-/* A draw only accesses the drawn endpoint, however many there are. */
+/* A draw accesses only the chosen endpoint, regardless of the number of endpoints. */
 struct _PoolEndpoints {
 	GHashTable *all; /* maps an address to a PoolEndpoint */
 	/* (element-type PoolEndpoint): known and not linked; sorted by backoff_until_us */
 	GSequence *unlinked;
-	GRand *random; /* not g_random_...(): forked processes share its state */
+	GRand *random; /* not g_random_...(), because forked processes share its state */
 };
 
 static void endpoint_free(PoolEndpoint *endpoint)
@@ -131,8 +131,7 @@ static guint count_until(const PoolEndpoints *self, gint64 until_us)
 		g_sequence_search(self->unlinked, &last, compare_backoffs, NULL));
 }
 
-/* Returns: (nullable): a random one of the unlinked endpoints from position @from on, before @end
- */
+/* Returns: (nullable): a random unlinked endpoint, from position @from to before @end */
 static PoolEndpoint *draw_between(PoolEndpoints *self, guint from, guint end)
 {
 	if (from >= end)
@@ -197,7 +196,7 @@ void pool_endpoints_exclude(PoolEndpoints *self, PoolEndpoint *endpoint, gint64 
 	update_position(self, endpoint);
 }
 
-/* An excluded endpoint is not forgotten, and is not connected to, so it keeps its nonce. */
+/* An excluded endpoint is remembered but not used, so it keeps its nonce. */
 gint64 pool_endpoints_excluded_until_us(const PoolEndpoints *self, const char *nonce)
 {
 	GHashTableIter iter;
@@ -221,7 +220,7 @@ void pool_endpoint_identify(PoolEndpoint *self, const SnowflakeClientWorker *wor
 
 	g_free(self->nonce);
 	self->nonce = has_nonce ? g_strdup(worker->nonce) : NULL;
-	/* a server without a worker ID sends no IDs, and can get the same one again */
+	/* a server without a worker ID issues no IDs, and may get the same worker ID again */
 	if (worker != NULL && worker->worker_id < 0)
 		return;
 	self->datacenter_id = worker != NULL ? worker->datacenter_id : -1;
@@ -335,7 +334,8 @@ void pool_discovery_take_list(PoolDiscovery *self, const GPtrArray *workers)
 		const SnowflakeClientWorker *worker = workers->pdata[i];
 		g_autoptr(Address) address = address_parse_peer(worker->address, NULL);
 
-		/* skip relays, which are clients of the fleet; and a list must not disable TLS */
+		/* skip relays, because they are clients of the fleet, and addresses that would
+		 * disable TLS */
 		if (address != NULL && address->is_tls == (self->config->tls != NULL) &&
 		    g_str_equal(worker->state, "serving") &&
 		    !g_str_equal(worker->kind, WORKER_KIND_RELAY))

@@ -10,32 +10,31 @@
  * The endpoints to which a pool can connect: their discovery, and the backoff of each. For one
  * thread; the caller passes the time.
  *
- * A change of one endpoint, or a draw, takes logarithmic time in the number of endpoints.
+ * A change of one endpoint takes logarithmic time in the number of endpoints. So does a draw.
  */
 
-/* An instant that is never reached. Pools use CLOCK_BOOTTIME, so that IDs also age during a
- * suspend.
- */
+/* An instant that is never reached. Pools use CLOCK_BOOTTIME, so that IDs also age while the
+ * machine is suspended. */
 #define POOL_NEVER_US G_MAXINT64
 
 /* Code outside this module may only read the members. */
 typedef struct {
-	char *text; /* the text as configured, followed by its address if this is different */
+	char *text; /* the configured text, followed by the resolved address if it is different */
 	SocketAddress address;
-	gint64 backoff_until_us; /* 0: no failure since its last answer */
+	gint64 backoff_until_us; /* 0 if there was no failure since its last answer */
 	guint failures;          /* consecutive failures */
 	gint64 excluded_until_us;
-	char *nonce;                   /* last reported nonce of its process; NULL: unknown */
-	gint datacenter_id, worker_id; /* last reported IDs; -1: unknown */
+	char *nonce;                   /* last reported nonce of its process; NULL if unknown */
+	gint datacenter_id, worker_id; /* last reported IDs; -1 if unknown */
 	/* Greatest ID accepted on this connection, or earlier with the same worker ID, from any
-	 * process; 0: none. Later IDs are greater. */
+	 * process; 0 if none. Later IDs must be greater. */
 	gint64 last_id;
-	gint last_datacenter_id, last_worker_id; /* IDs in last_id */
-	/* the IDs of its last reply were not above last_id */
+	gint last_datacenter_id, last_worker_id; /* worker ID and datacenter ID in last_id */
+	/* the IDs in its last reply were not above last_id */
 	gboolean has_gone_back;
-	gboolean is_linked;      /* there is a connection to it */
-	gboolean is_known;       /* is in the last list */
-	GSequenceIter *iterator; /* private; NULL: linked, or unknown */
+	gboolean is_linked;      /* a connection to it exists */
+	gboolean is_known;       /* it is in the last list */
+	GSequenceIter *iterator; /* private; NULL if the endpoint is linked or unknown */
 } PoolEndpoint;
 
 typedef struct _PoolEndpoints PoolEndpoints;
@@ -43,19 +42,19 @@ typedef struct _PoolEndpoints PoolEndpoints;
 PoolEndpoints *pool_endpoints_new(void);
 void pool_endpoints_free(PoolEndpoints *self);
 
-/* Adds the endpoints in @names (element-type ResolvedName). If they @are_all, other endpoints are
- * forgotten once they are neither linked nor excluded. */
+/* Adds the endpoints in @names (element-type ResolvedName). @are_all: other endpoints are forgotten
+ * once they are neither linked nor excluded. */
 void pool_endpoints_set(PoolEndpoints *self, const GPtrArray *names, gboolean are_all,
 			gint64 now_us);
 
 guint pool_endpoints_count(const PoolEndpoints *self);
 
-/* Returns: (nullable): a random endpoint that is neither linked nor in backoff at @time_us; 0: only
- * one that has not failed since its last answer */
+/* Returns: (nullable): a random endpoint that is neither linked nor in backoff at @time_us. If
+ * @time_us is 0, returns only an endpoint that has not failed since its last answer */
 PoolEndpoint *pool_endpoints_draw(PoolEndpoints *self, gint64 time_us);
 
-/* Returns: when the first backoff of an unlinked endpoint ends; 0: one has no backoff;
- * POOL_NEVER_US: never */
+/* Returns: when the first backoff of an unlinked endpoint ends; 0 if an endpoint is not in backoff;
+ * POOL_NEVER_US if there is no unlinked endpoint */
 gint64 pool_endpoints_next_us(const PoolEndpoints *self);
 
 /* Marks an endpoint as connected; draws skip it. */
@@ -64,8 +63,8 @@ void pool_endpoints_set_linked(PoolEndpoints *self, PoolEndpoint *endpoint, gboo
 /* Ends the backoff of an endpoint whose server has answered. */
 void pool_endpoints_end_failures(PoolEndpoints *self, PoolEndpoint *endpoint);
 
-/* Starts the backoff after a failure: @least_us or more, longer after each consecutive failure,
- * with jitter so that not all pools return at the same time. */
+/* Starts the backoff after a failure: at least @least_us, longer after each consecutive failure,
+ * with jitter so that pools do not all return at the same time. */
 void pool_endpoints_back_off(PoolEndpoints *self, PoolEndpoint *endpoint, gint64 now_us,
 			     gint64 least_us);
 
@@ -73,19 +72,19 @@ void pool_endpoints_back_off(PoolEndpoints *self, PoolEndpoint *endpoint, gint64
  * Returns: %FALSE if no such endpoint is in backoff */
 gboolean pool_endpoints_end_a_backoff(PoolEndpoints *self, gint64 now_us);
 
-/* Excludes a server whose IDs are not unique. Unlike a backoff, neither
- * pool_endpoints_end_a_backoff() nor a new list ends this early. */
+/* Excludes a server whose IDs are not unique. Neither pool_endpoints_end_a_backoff() nor a new list
+ * ends an exclusion early. */
 void pool_endpoints_exclude(PoolEndpoints *self, PoolEndpoint *endpoint, gint64 until_us);
 
-/* Checks every endpoint. Returns: the end of the exclusion of the process with @nonce, at any of
- * its endpoints, which can be in the past; 0: never excluded */
+/* Checks every endpoint. Returns: when the exclusion of the process with @nonce ends, at any of its
+ * endpoints; this may be in the past; 0 if the process was never excluded */
 gint64 pool_endpoints_excluded_until_us(const PoolEndpoints *self, const char *nonce);
 
-/* Records the report of the server. @worker: (nullable): %NULL: it lacks get_worker(), so its
- * worker ID is unknown. @is_first: on a new connection. IDs of another worker ID can begin
- * anywhere, but IDs on one connection increase, so last_id is kept until the next connection. A new
- * process with the same worker ID begins after all IDs of the previous process, so last_id is also
- * kept then. */
+/* Records what the server has reported. @worker: (nullable): %NULL if the server does not support
+ * get_worker(), so its worker ID is unknown. @is_first: this is the first report on a new
+ * connection. IDs with another worker ID can begin anywhere, but IDs on one connection increase, so
+ * last_id is kept until the next connection. The IDs of a new process with the same worker ID are
+ * above all IDs of the previous process, so last_id is kept in this case too. */
 void pool_endpoint_identify(PoolEndpoint *self, const SnowflakeClientWorker *worker,
 			    gboolean is_first);
 
@@ -96,8 +95,8 @@ void pool_endpoint_note_ids(PoolEndpoint *self, gint64 last_id);
 guint pool_endpoints_random(PoolEndpoints *self, guint below);
 
 /*
- * Finds the endpoints of a pool: configured servers, servers that one of them lists, and the
- * addresses of their names. For one thread, under fork_guard_lock().
+ * Discovers the endpoints of a pool: configured servers, servers that one of them lists, and the
+ * addresses of their host names. For one thread, under fork_guard_lock().
  */
 
 /* Members are private. */
@@ -105,38 +104,39 @@ typedef struct {
 	const PoolConfig *config;
 	PoolEndpoints *endpoints;
 	int fd;
-	Resolution *resolution; /* NULL: none */
-	gboolean is_listing;    /* a list was requested from a server */
-	GPtrArray *listed;      /* (element-type Address): from the last list; NULL: none yet */
-	gint64 asked_at_us;     /* time of the last DNS lookup or request for a list */
-	gint64 renew_at_us;     /* when to repeat them while a server serves */
+	Resolution *resolution; /* NULL if none */
+	gboolean is_listing;    /* a request for a list is in progress */
+	/* (element-type Address): from the last list; NULL if there was none yet */
+	GPtrArray *listed;
+	gint64 asked_at_us; /* time of the last DNS lookup or request for a list */
+	gint64 renew_at_us; /* when to request them again while a server serves */
 } PoolDiscovery;
 
-/* Begins to resolve names. @endpoints: (transfer none): receives the endpoints. @fd: eventfd of the
- * thread */
+/* Begins to resolve names. @endpoints: (transfer none): receives the endpoints. @fd: the thread's
+ * eventfd */
 void pool_discovery_init(PoolDiscovery *self, const PoolConfig *config, PoolEndpoints *endpoints,
 			 int fd, gint64 now_us);
 void pool_discovery_clear(PoolDiscovery *self);
 
-/* Returns: when to discover endpoints again; POOL_NEVER_US: not now.
- * @is_needed: %FALSE: only until names are resolved and, with discover, a list has arrived
- * @is_served: a server serves and answers; while none does, names are resolved more often, because
- * their addresses may have changed */
+/* Returns: when to discover endpoints again; POOL_NEVER_US if there is no need. @is_needed: if
+ * %FALSE, discovery continues only until names are resolved and, with discover, a list has arrived.
+ * @is_served: a server serves and answers; otherwise names are resolved more often, because their
+ * addresses may have changed */
 gint64 pool_discovery_next_us(const PoolDiscovery *self, gboolean is_needed, gboolean is_served);
 
-/* Makes a request for a list due, because a server can now be asked, unless a list has already
- * arrived. */
+/* Makes a request for a list due, because a server can now be asked. Does nothing if a list has
+ * already arrived. */
 void pool_discovery_retry_now(PoolDiscovery *self, gint64 now_us);
 
-/* Call it when discovery is due. Resolves names. @expects_list: a list was requested from a server
- */
+/* Resolves names. Call it when discovery is due. @expects_list: a list was requested from a
+ * server */
 void pool_discovery_put_off(PoolDiscovery *self, gboolean expects_list, gint64 now_us);
 void pool_discovery_resolve(PoolDiscovery *self, gint64 now_us);
 
-/* Takes the list that a server has sent. The list is untrusted, and is ignored unless one was
- * requested. @workers: (nullable): %NULL: the server cannot list servers */
+/* Handles a list from a server. The list is untrusted, and is ignored if none was requested.
+ * @workers: (nullable): %NULL if the server cannot list servers */
 void pool_discovery_take_list(PoolDiscovery *self, const GPtrArray *workers);
 
-/* Takes the addresses that have been resolved since the last call. @out_failure: untouched unless
- * names could not be resolved */
+/* Adds the addresses that have been resolved since the last call. @out_failure: set if names could
+ * not be resolved; otherwise untouched */
 void pool_discovery_take_names(PoolDiscovery *self, gint64 now_us, GError **out_failure);

@@ -4,29 +4,31 @@
 #include "common/worker-kind.h"
 
 #define WANTED_SERVERS   2 /* the first server and a spare */
-/* how long to wait at the start for answers from all tried servers */
+/* how long to wait at the start until all tried servers have answered */
 #define SETTLE_US        100000
-/* how long more IDs must be needed before another server is also used */
+/* time for which more IDs must be needed before another server is used too */
 #define PATIENCE_US      5000
 #define PROBE_US         500000 /* time between two probes of a server */
-/* time between two probes if the pool is watched while no IDs are taken */
+/* time between two probes if the pool is watched and no IDs are taken */
 #define WATCH_US         2000000
-#define EASE_US          2000000 /* time since more was needed until a surplus server is closed */
+/* time since the last need for more, after which a surplus server is closed */
+#define EASE_US          2000000
 #define REPLACE_US       1000000 /* maximum time until a lost server is replaced */
 #define UNFIT_BACKOFF_US 200000
-#define TWIN_BACKOFF_US  60000000 /* backoff of a server to which there is another connection */
-/* number of backoffs that are ended early at a time while no server is fit */
+/* backoff of an endpoint whose server is already connected through another one */
+#define TWIN_BACKOFF_US  60000000
+/* number of backoffs to end at a time while no server is fit */
 #define RETRY_ENDPOINTS  8
-#define RETRY_US         250000 /* pause after these were ended */
+#define RETRY_US         250000 /* pause after these backoffs were ended */
 #define RETRY_SPREAD_US  500000
-/* number of servers that do not give way while no server is fit */
+/* number of connections that are kept while no server is fit */
 #define KEPT_SERVERS     2
 #define ROTATE_US        60000000 /* time between two rotations */
 #define ROTATE_SPREAD_US 60000000
 #define EXCLUDED_MINUTES 10    /* exclusion of a server whose IDs are not unique */
-#define MAX_SEEN_RUNS    16384 /* number of remembered runs, unless the last reply has more */
+#define MAX_SEEN_RUNS    16384 /* number of remembered runs, or more if the last reply has more */
 
-/* IDs of the last replies */
+/* IDs of recent replies */
 
 static const SnowflakeClientIdRun *run_at(const GArray *runs, guint index)
 {
@@ -47,7 +49,7 @@ static void remove_oldest_reply(PoolSeen *self)
 	self->count--;
 }
 
-/* @runs and @others increase. Returns: %FALSE if no ID is in both */
+/* Both arrays are increasing. Returns: %FALSE if they have no ID in common */
 static gboolean find_common_id(const GArray *runs, const GArray *others, gint64 *out_id)
 {
 	for (guint i = 0, j = 0; i < runs->len && j < others->len;) {
@@ -66,7 +68,7 @@ static gboolean find_common_id(const GArray *runs, const GArray *others, gint64 
 	return FALSE;
 }
 
-/* Returns: (nullable): the server that has already sent one of the IDs in @runs, which increase.
+/* Returns: (nullable): the server that has already sent one of the IDs in @runs. @runs: increasing
  * @out_id: (out): this ID; untouched if there is none */
 static const char *find_seen(const PoolSeen *self, const GArray *runs, gint64 *out_id)
 {
@@ -185,8 +187,8 @@ static gint best_rank(const PoolFleet *self, gint64 now_us)
 	return best;
 }
 
-/* Returns: the largest round trip that counts as near, among servers of this rank: 1.5 times the
- * shortest one; POOL_NEVER_US: there are none */
+/* Returns: the longest round trip of a server that counts as near, among servers of this rank: 1.5
+ * times the shortest one; POOL_NEVER_US if there are no such servers */
 static gint64 near_us(const PoolFleet *self, gint rank, gint64 now_us)
 {
 	gint64 best_us = POOL_NEVER_US;
@@ -232,8 +234,9 @@ guint64 pool_fleet_drawing(const PoolFleet *self, gint64 now_us)
 
 /* The first server */
 
-/* Draws the first server from the best servers that are about as near as the nearest, if any is
- * fit. This does not count as a failover, because the first did not fail. */
+/* If any server is fit, chooses the first server at random from the best servers that are about as
+ * near as the nearest. This does not count as a failover, because the previous first server did not
+ * fail. */
 static void redraw_first(PoolFleet *self, gint64 now_us)
 {
 	gint wanted = best_rank(self, now_us);
@@ -261,9 +264,9 @@ static void forget_server(PoolFleet *self, PoolServer **server)
 	g_clear_pointer(server, pool_server_free);
 }
 
-/* Closes the connection, and starts the backoff. When a server dies, all its clients notice at the
- * same time, but must not connect to other servers at the same time. A server that never answered
- * is replaced without a pause, because the failed attempt has already taken time. */
+/* Closes the connection, and starts the backoff. When a server dies, all its clients notice it at
+ * the same time, but must not all connect to other servers at the same time. A server that never
+ * answered is replaced without a pause, because the failed attempt has already taken time. */
 static void drop_server(PoolFleet *self, PoolServer **server, gint64 now_us,
 			gint64 least_backoff_us)
 {
@@ -303,16 +306,17 @@ static gboolean is_relay(const PoolServer *server)
 	return server->worker != NULL && g_str_equal(server->worker->kind, WORKER_KIND_RELAY);
 }
 
-/* If two servers send the same ID, either can be wrong. The later one is excluded, which suffices
+/* If two servers send the same ID, either may be wrong. The later one is excluded, which suffices
  * for this pool to hand out each ID once.
- * Returns: %FALSE if the IDs must not be handed out; then the connection is closed */
+ * Returns: %FALSE if the IDs must not be handed out; the connection is then closed */
 static gboolean accept_ids(PoolFleet *self, PoolServer **server, const GArray *runs, gint64 now_us)
 {
 	PoolEndpoint *endpoint = (*server)->endpoint;
 	gint64 first = run_at(runs, 0)->first;
 	gint64 id;
 	const char *sender = find_seen(&self->seen, runs, &id);
-	/* IDs of a relay can decrease: its prefetched IDs are older than those of a batch */
+	/* IDs from a relay may decrease, because its prefetched IDs are older than those of a
+	 * batch */
 	gboolean goes_back = !is_relay(*server) && first <= endpoint->last_id;
 	g_autofree char *why = NULL;
 
@@ -329,8 +333,8 @@ static gboolean accept_ids(PoolFleet *self, PoolServer **server, const GArray *r
 			first, endpoint->last_id, EXCLUDED_MINUTES);
 		exclude_for_proof(self, server, why, NULL, now_us);
 	} else if (goes_back) {
-		/* a single time proves nothing, because the server may have got another worker ID;
-		 * on the next connection, it reports its nonce and worker ID before draws */
+		/* one occurrence proves nothing, because the server may have got another worker ID;
+		 * on the next connection, it reports its nonce and worker ID before any draw */
 		endpoint->has_gone_back = TRUE;
 		why = g_strdup_printf("ID %" G_GINT64_FORMAT " after ID %" G_GINT64_FORMAT, first,
 				      endpoint->last_id);
@@ -352,7 +356,7 @@ static void handle_probe(PoolFleet *self, PoolServer **server, gint64 now_us)
 	const char *nonce = worker != NULL && *worker->nonce != '\0' ? worker->nonce : NULL;
 	gint64 excluded_until_us =
 		nonce != NULL ? pool_endpoints_excluded_until_us(self->endpoints, nonce) : 0;
-	gboolean has_twin = FALSE; /* a connection to the same process, by another name */
+	gboolean has_twin = FALSE; /* this is a connection to the same process under another name */
 	const char *why = NULL;
 	gint64 backoff_us = 0;
 
@@ -367,14 +371,15 @@ static void handle_probe(PoolFleet *self, PoolServer **server, gint64 now_us)
 	FOR_EACH_SERVER (self, other)
 		has_twin |= other != *server && nonce != NULL && other->worker != NULL &&
 			    g_str_equal(other->worker->nonce, nonce);
-	/* a second connection to the same server does not help when it dies */
+	/* a second connection to the same server does not help if the server dies */
 	if (*server != self->first && has_twin) {
 		backoff_us = TWIN_BACKOFF_US;
 	} else if (nonce != NULL && g_strcmp0(nonce, self->config->own_nonce) == 0) {
 		why = "this address is the relay itself; remove it from --relay";
 		backoff_us = TWIN_BACKOFF_US;
 	} else if ((*server)->fitness == POOL_SERVER_UNFIT) {
-		why = is_relay(*server) ? "a relay that reaches no server" : "it has no worker ID";
+		why = is_relay(*server) ? "it is a relay that reaches no server"
+					: "it has no worker ID";
 		backoff_us = UNFIT_BACKOFF_US;
 	}
 	if (why != NULL)
@@ -383,7 +388,7 @@ static void handle_probe(PoolFleet *self, PoolServer **server, gint64 now_us)
 		drop_server(self, server, now_us, backoff_us);
 		return;
 	}
-	/* the server's refusal of a draw is more informative */
+	/* the server's refusal of the draw is more informative */
 	if ((*server)->fitness == POOL_SERVER_WAITING && self->failure == NULL)
 		set_server_failure(self, endpoint, SNOWFLAKE_CLIENT_ERROR_UNAVAILABLE,
 				   "it waits for its clock to catch up");
@@ -469,11 +474,11 @@ gboolean pool_fleet_list(PoolFleet *self, gint64 now_us)
 	return server != NULL;
 }
 
-/* Timers. Each of the following functions returns when its timer is due; POOL_NEVER_US: not until
- * something else changes. If @runs, it first does what is due. */
+/* Timers. Each of the following functions returns when its timer is due; POOL_NEVER_US if it is not
+ * due until something else changes. With @runs, it first does what is due. */
 
-/* At the start, draws the first again from all that were tried, because it was the first to answer.
- */
+/* At the start, chooses the first server again, from all tried servers, because the current one is
+ * only the first that answered. */
 static gint64 settle(PoolFleet *self, gint64 now_us, gboolean runs)
 {
 	gint64 due_us = self->is_settled ? POOL_NEVER_US : self->settle_at_us;
@@ -485,8 +490,8 @@ static gint64 settle(PoolFleet *self, gint64 now_us, gboolean runs)
 	return due_us;
 }
 
-/* Endpoints are not needed while nobody takes IDs. But a pool that is watched and lacks a server
- * needs them: those that it knows can be gone for good. */
+/* Endpoints are not needed while no IDs are taken. But a watched pool without enough servers needs
+ * them, because the servers that it knows may be gone for good. */
 static gint64 discover_endpoints(PoolFleet *self, gint64 now_us, gboolean runs)
 {
 	gboolean lacks_server = !self->is_served || count_servers(self) < WANTED_SERVERS;
@@ -496,7 +501,7 @@ static gint64 discover_endpoints(PoolFleet *self, gint64 now_us, gboolean runs)
 
 	if (!runs || now_us < due_us)
 		return due_us;
-	/* a single silent server must not occupy the others, too */
+	/* request one list at a time, so that silent servers do not keep all servers busy */
 	if (pool_fleet_is_listing(self))
 		pool_discovery_put_off(&self->discovery, FALSE, now_us);
 	else if (self->config->discover && pool_fleet_list(self, now_us))
@@ -506,8 +511,8 @@ static gint64 discover_endpoints(PoolFleet *self, gint64 now_us, gboolean runs)
 	return due_us;
 }
 
-/* Closes the farthest spare. If all are about as near, closes a random one: otherwise all pools
- * that started at the same time would keep the same one. */
+/* Closes the farthest spare server. If all are about as near, closes a random one; otherwise all
+ * pools that started at the same time would keep the same server. */
 static gint64 close_surplus(PoolFleet *self, gint64 now_us, gboolean runs)
 {
 	gint64 due_us = self->last_needed_at_us + EASE_US;
@@ -535,8 +540,8 @@ static gint64 close_surplus(PoolFleet *self, gint64 now_us, gboolean runs)
 	return due_us;
 }
 
-/* While no server is fit, ends backoffs early. So a fleet that was unreachable for a long time,
- * which made all its backoffs long, is found soon after it returns. */
+/* While no server is fit, ends backoffs early. All backoffs are long after a fleet was unreachable
+ * for a long time; ending some early finds the fleet soon after it returns. */
 static gint64 end_backoffs(PoolFleet *self, gint64 now_us, gboolean runs)
 {
 	gint64 due_us = self->retry_at_us;
@@ -586,8 +591,8 @@ static gint64 connect_servers(PoolFleet *self, gint64 now_us, gboolean runs)
 	return due_us;
 }
 
-/* While no server is fit, and an endpoint has not been tried yet, servers that never answer or that
- * refuse must not occupy all connections. The first ones may use their full time limit. */
+/* While no server is fit and some endpoints have not been tried yet, servers that never answer or
+ * that refuse must not occupy all connections. Only the first few may use their full time limit. */
 static gint64 replace_useless_servers(PoolFleet *self, gint64 now_us, gboolean runs)
 {
 	gint64 due_us = POOL_NEVER_US;
@@ -616,7 +621,7 @@ static gint64 replace_useless_servers(PoolFleet *self, gint64 now_us, gboolean r
 }
 
 /* From time to time, another server replaces the spare one. Otherwise no pool would use a server
- * that returns, and a server with many pools would keep them. */
+ * that has returned, and a server with many pools would keep all of them. */
 static gint64 begin_rotation(PoolFleet *self, gint64 now_us, gboolean runs)
 {
 	gint64 due_us = MAX(self->rotate_at_us, pool_endpoints_next_us(self->endpoints));
@@ -659,7 +664,7 @@ static gint64 probe_servers(PoolFleet *self, gint64 now_us, gboolean runs)
 	return first_us;
 }
 
-/* In the order in which they run. */
+/* The timers, in the order in which they run. */
 static gint64 (*const TIMERS[])(PoolFleet *self, gint64 now_us, gboolean runs) = {
 	settle,          discover_endpoints,      close_surplus,  end_backoffs,
 	connect_servers, replace_useless_servers, begin_rotation, probe_servers,
@@ -667,8 +672,8 @@ static gint64 (*const TIMERS[])(PoolFleet *self, gint64 now_us, gboolean runs) =
 
 /* Tending */
 
-/* Ends a rotation when the candidate has answered. Draws the first server again, so that the load
- * is balanced, and closes one server: not the first, and not the candidate unless it is worse. */
+/* Ends a rotation when the candidate has answered. Chooses the first server again, so that the load
+ * is balanced. Closes one server: not the first one, and the candidate only if it is worse. */
 static void finish_rotation(PoolFleet *self, gint64 now_us)
 {
 	PoolServer *candidate = self->candidate;

@@ -10,21 +10,21 @@
 
 /*
  * The policy of a pool or a relay: the choice of servers, the order of draws, failover and
- * exclusion. For the thread that refills, under fork_guard_lock().
+ * exclusion. Only the refill thread may use it, under fork_guard_lock().
  */
 
 #define POOL_FLEET_MAX_SERVERS 4
 
-/* How much the pool needs, from less to more. */
+/* How many IDs the pool needs, in increasing order. */
 typedef enum {
-	POOL_NEED_NONE, /* no IDs are taken */
-	POOL_NEED_MET,  /* the first server is enough */
-	POOL_NEED_MORE, /* the buffer runs out, or a taker waits */
+	POOL_NEED_NONE, /* no IDs are being taken */
+	POOL_NEED_MET,  /* the first server can supply all IDs */
+	POOL_NEED_MORE, /* the buffer is running out, or a thread waits for IDs */
 } PoolNeed;
 
 /* The IDs in the most recent replies from all servers. An ID that is received twice proves that the
  * servers' IDs are not unique. IDs in older replies are dropped. */
-#define POOL_SEEN_REPLIES 256 /* largest number of replies */
+#define POOL_SEEN_REPLIES 256 /* number of remembered replies */
 
 typedef struct {
 	struct {
@@ -40,32 +40,32 @@ typedef struct {
 /* Code outside this module may only read the members. */
 typedef struct {
 	const PoolConfig *config;
-	gboolean is_watched; /* its state must be known even while no IDs are taken */
+	gboolean is_watched; /* the state must be known even while no IDs are taken */
 	PoolEndpoints *endpoints;
 	PoolDiscovery discovery;
-	PoolServer *servers[POOL_FLEET_MAX_SERVERS]; /* NULL: no connection */
+	PoolServer *servers[POOL_FLEET_MAX_SERVERS]; /* NULL if there is no connection */
 	PoolSeen seen;
-	PoolServer *first;     /* the server that is used first; NULL: none is fit */
-	PoolServer *candidate; /* the server that is tried in a rotation; NULL: none */
+	PoolServer *first;     /* the server that is used first; NULL if none is fit */
+	PoolServer *candidate; /* the server that is tried in a rotation; NULL if none */
 	gboolean is_served;    /* a server is fit for draws */
 	PoolNeed need;
 	guint64 failovers;
 	guint64 n_excluded; /* number of servers whose IDs were not unique */
-	/* the last excluded server, see PoolView; NULL: none yet */
+	/* the last excluded server, see PoolView; NULL if none yet */
 	char *excluded_server, *excluded_nonce, *first_sender, *proof;
-	gboolean has_lost_first; /* the first server has failed, and has no successor yet */
-	/* the first server was drawn from all that were tried at the start */
+	gboolean has_lost_first; /* the first server has failed, and is not replaced yet */
+	/* the first server was chosen from all that were tried at the start */
 	gboolean is_settled;
-	/* when to draw the first server; POOL_NEVER_US: no server has answered yet */
+	/* when to choose the first server; POOL_NEVER_US if no server has answered yet */
 	gint64 settle_at_us;
-	/* since this time, more IDs are needed; POOL_NEVER_US: not needed */
+	/* time since which more IDs are needed; POOL_NEVER_US if they are not needed */
 	gint64 needed_since_us;
 	gint64 last_needed_at_us;
-	gint64 retry_at_us;   /* while not served: when to end backoffs */
-	gint64 replace_at_us; /* while served: when to replace a lost server */
+	gint64 retry_at_us;   /* while no server is fit: when to end backoffs */
+	gint64 replace_at_us; /* while a server is fit: when to replace a lost server */
 	gint64 rotate_at_us;  /* when to begin the next rotation */
 	guint64 n_failures;
-	GError *failure; /* the last failure; NULL: IDs have arrived since */
+	GError *failure; /* the last failure; NULL if IDs have arrived since then */
 } PoolFleet;
 
 /* Runs a statement for each connected server. */
@@ -73,13 +73,13 @@ typedef struct {
 	for (guint i_ = 0; i_ < POOL_FLEET_MAX_SERVERS; i_++)                                      \
 		for (PoolServer *server = (fleet)->servers[i_]; server != NULL; server = NULL)
 
-/* @fd: eventfd of the thread */
+/* @fd: the thread's eventfd */
 void pool_fleet_init(PoolFleet *self, const PoolConfig *config, gboolean is_watched, int fd,
 		     gint64 now_us);
 void pool_fleet_clear(PoolFleet *self);
 
-/* Handles the next event of *@server, which is freed and set to %NULL if its connection fails.
- * Returns: the event; @data belongs to the caller */
+/* Handles the next event of *@server. If its connection fails, frees *@server and sets it to %NULL.
+ * Returns: the event; the caller owns @data */
 PoolServerEvent pool_fleet_handle_event(PoolFleet *self, PoolServer **server, PoolEventData *data,
 					gint64 now_us);
 
@@ -92,7 +92,7 @@ gint64 pool_fleet_next_us(PoolFleet *self, gint64 now_us);
 /* Returns: the number of descriptors to poll, at most POOL_FLEET_MAX_SERVERS */
 guint pool_fleet_get_pollfds(const PoolFleet *self, struct pollfd *out_fds);
 
-/* Returns: (nullable): an idle server for a draw: the first one, or another one if more IDs have
+/* Returns: (nullable): an idle server for a draw: the first server, or another one if more IDs have
  * been needed for a while */
 PoolServer *pool_fleet_choose(PoolFleet *self, gint64 now_us);
 
@@ -100,7 +100,8 @@ PoolServer *pool_fleet_choose(PoolFleet *self, gint64 now_us);
  * first server */
 PoolServer *pool_fleet_choose_for_batch(PoolFleet *self, guint count, gint64 now_us);
 
-/* Returns: the number of IDs that servers draw for the buffer, unless they seem to hang */
+/* Returns: the number of IDs that servers are drawing for the buffer, not counting servers that
+ * seem to hang */
 guint64 pool_fleet_drawing(const PoolFleet *self, gint64 now_us);
 
 /* Requests a list of servers, preferably not from the first. Returns: %FALSE if no server is fit

@@ -8,17 +8,17 @@
 #include "common/thread.h"
 #include "core/clock.h"
 
-/* number of observations of the takes in prefetch_ms, while IDs are taken */
+/* number of observations of the take rate within prefetch_ms, while IDs are taken */
 #define OBSERVATIONS        16
-#define LEAST_OBSERVE_US    1000  /* least time between two observations */
-#define NEEDED_OBSERVE_US   1000  /* time between two observations while more is needed */
-#define REQUEST_PATIENCE_US 20000 /* age of a batch request, until more servers are needed */
+#define LEAST_OBSERVE_US    1000  /* minimum time between two observations */
+#define NEEDED_OBSERVE_US   1000  /* time between two observations while more IDs are needed */
+#define REQUEST_PATIENCE_US 20000 /* age of a batch request at which more servers are used */
 
-/* time constant of a rising rate */
+/* time constant for a rising rate */
 #define RISE_US      10000.0
 #define FALL_US      250000.0
 #define PUSH_FALL_US 50000.0
-#define SHORT_US     500 /* too short to measure a rate */
+#define SHORT_US     500 /* time that is too short to measure a rate */
 #define IDLE_PER_US  1e-6
 
 #define BATCHES_OF_AN_AGE 64
@@ -26,7 +26,7 @@
 struct _PoolRefill {
 	const PoolConfig *config;
 	PoolBuffer *buffer;
-	PoolWatch *watch; /* NULL: not a relay's pool */
+	PoolWatch *watch; /* NULL if not a relay's pool */
 	pthread_t thread;
 	int fd; /* eventfd: pool_refill_wake() */
 	_Atomic gboolean is_woken;
@@ -34,30 +34,30 @@ struct _PoolRefill {
 	_Atomic guint64 refills;
 	_Atomic guint64 failovers;
 	_Atomic guint64 excluded;
-	/* used by the thread only, under fork_guard_lock() */
+	/* used only by the thread, under fork_guard_lock() */
 	PoolFleet fleet;
 	PoolEventData data;
 	PoolAges ages;
 	PoolRate rate;
 	PoolNeed need;
-	guint64 wanted; /* number of IDs to prefetch */
+	guint64 wanted; /* target number of prefetched IDs */
 	gboolean is_waited_for;
-	gboolean batch_was_last; /* if takers wait, the buffer is refilled before the next batch */
+	/* while takers wait, alternate: refill the buffer before the next batch */
+	gboolean batch_was_last;
 	guint64 seen_empty_buffer;
-	guint64 n_excluded_shown; /* fleet.n_excluded in the view */
-	guint64 seen_refills;     /* number of refills when takers last found nothing */
+	guint64 n_excluded_shown; /* value of fleet.n_excluded in the view */
+	guint64 seen_refills;     /* number of refills when takers last found no IDs */
 	gboolean has_set_failure;
 };
 
-/* The rate of the takes */
+/* The take rate */
 
 void pool_rate_init(PoolRate *self, gint64 idle_us, gint64 now_us)
 {
 	*self = (PoolRate){.idle_us = idle_us, .active_at_us = now_us, .seen_at_us = now_us};
 }
 
-/* Returns: a value between @value and @sample, which is closer to @sample the older the last sample
- * is */
+/* Returns: a value between @value and @sample; the older the last sample, the closer to @sample */
 static double approach(double value, double sample, double past_us, double time_us)
 {
 	return value + (sample - value) * past_us / (past_us + time_us);
@@ -153,7 +153,7 @@ static void put_runs(PoolRefill *self, gint64 now_us)
 		const SnowflakeClientIdRun *run =
 			&g_array_index(self->data.runs, SnowflakeClientIdRun, i);
 
-		/* IDs without room in the ring are dropped, which only leaves a gap */
+		/* IDs that do not fit into the ring are dropped, which only leaves a gap */
 		if (!pool_ring_put(&self->buffer->ring, &(PoolRun){run->first, run->count, batch}))
 			break;
 	}
@@ -170,7 +170,7 @@ static gboolean handle_events(PoolRefill *self, gint64 now_us)
 	gboolean is_changed = FALSE;
 
 	for (guint i = 0; i < POOL_FLEET_MAX_SERVERS; i++) {
-		/* only one exclusion per pass, so that the view shows each of them */
+		/* handle only one exclusion per pass, so that the view shows each of them */
 		if (self->fleet.n_excluded != self->n_excluded_shown)
 			return TRUE;
 		PoolServer **server = &self->fleet.servers[i];
@@ -206,10 +206,11 @@ static void observe_takes(PoolRefill *self, gint64 now_us)
 	guint64 empty_buffer =
 		atomic_load_explicit(&self->buffer->empty_buffer, memory_order_relaxed);
 	guint64 refills = atomic_load_explicit(&self->refills, memory_order_relaxed);
-	gboolean found_nothing; /* takers, although IDs had come since they last found nothing */
+	/* these takes found no IDs although IDs had arrived since the last time */
+	gboolean found_nothing;
 	guint waiting = 0;
 
-	if (level == 0) /* the number of a relay's waiting calls is unknown */
+	if (level == 0) /* the number of waiting calls of a relay is unknown */
 		waiting = atomic_load(&self->buffer->wait.waiting) +
 			  (self->watch != NULL && atomic_load(&self->watch->is_empty));
 	self->is_waited_for = waiting > 0;
@@ -224,7 +225,7 @@ static void observe_takes(PoolRefill *self, gint64 now_us)
 	self->need = POOL_NEED_NONE;
 	if (self->wanted > 0 || placed_at_us != POOL_NEVER_US)
 		self->need = POOL_NEED_MET;
-	/* batch requests do not show up in the take rate, so use their age */
+	/* batch requests do not appear in the take rate, so use their age */
 	if ((self->wanted > 0 && 2 * level < self->wanted) || waiting > 0 ||
 	    (placed_at_us != POOL_NEVER_US && now_us - placed_at_us >= REQUEST_PATIENCE_US))
 		self->need = POOL_NEED_MORE;
@@ -255,7 +256,7 @@ static void refill_buffer(PoolRefill *self, gint64 now_us)
 
 /* Passes */
 
-/* Does all that can be done without waiting. Returns: when to make the next pass */
+/* Does everything that can be done without waiting. Returns: when to make the next pass */
 static gint64 make_pass(PoolRefill *self)
 {
 	gint64 now_us = clock_boottime_ns() / 1000;
@@ -299,8 +300,8 @@ gint64 pool_refill_run_pass(PoolRefill *self, struct pollfd *out_fds, guint *out
 	eventfd_t wakes;
 	gint64 until_us;
 
-	/* in this order: data that were set before an earlier wake are visible below, and a later
-	 * wake writes again */
+	/* in this order: the thread sees data that were set before an earlier wake-up, and a later
+	 * wake-up writes again */
 	eventfd_read(self->fd, &wakes);
 	atomic_exchange(&self->is_woken, FALSE);
 	fork_guard_lock();
@@ -328,7 +329,8 @@ static void *run_refill_thread(void *user_data)
 			.tv_nsec = left_us % G_USEC_PER_SEC * 1000,
 		};
 
-		if (atomic_load(&self->stops)) /* after the pass, which clears the wake-up */
+		/* checked after the pass, because the pass clears the wake-up */
+		if (atomic_load(&self->stops))
 			return NULL;
 		fds[0] = (struct pollfd){.fd = self->fd, .events = POLLIN};
 		ppoll(fds, 1 + count, until_us != POOL_NEVER_US ? &left : NULL, NULL);
@@ -383,7 +385,7 @@ void pool_refill_free(PoolRefill *self)
 {
 	if (self == NULL)
 		return;
-	if (self->fd >= 0) { /* in a child of fork() it is -1, and the thread does not exist */
+	if (self->fd >= 0) { /* in a child of fork() it is -1, because the thread does not exist */
 		atomic_store(&self->stops, TRUE);
 		pool_refill_wake(self);
 		pthread_join(self->thread, NULL);

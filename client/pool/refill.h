@@ -9,19 +9,19 @@
 #include "client/pool/watch.h"
 
 /*
- * The thread that refills the prefetch buffer. It draws IDs as fast as they are taken, discards IDs
- * that are too old, and manages the fleet. The fleet chooses servers; this thread decides when to
- * draw, and how many IDs.
+ * The refill thread, which fills the prefetch buffer. It draws IDs as fast as they are taken,
+ * discards IDs that are too old, and manages the fleet. The fleet chooses servers; this thread
+ * decides when to draw, and how many IDs to draw.
  */
 typedef struct _PoolRefill PoolRefill;
 
 /**
  * pool_refill_new:
- * @watch: (nullable): shared with a relay; %NULL: not a relay's pool
+ * @watch: (nullable): shared with a relay; %NULL if not a relay's pool
  *
- * The arguments outlive it.
+ * The arguments must outlive it.
  *
- * Returns: (transfer full): with its thread running, or %NULL with UNSUPPORTED set
+ * Returns: (transfer full): an object whose thread is running, or %NULL with UNSUPPORTED set
  */
 PoolRefill *pool_refill_new(const PoolConfig *config, PoolBuffer *buffer, PoolWatch *watch,
 			    GError **error);
@@ -29,7 +29,7 @@ PoolRefill *pool_refill_new(const PoolConfig *config, PoolBuffer *buffer, PoolWa
 /* Ends the thread, if it belongs to this process. */
 void pool_refill_free(PoolRefill *self);
 
-/* Call it in a child process. Returns: %TRUE if the child was not created by fork(), so that no
+/* Call it in a child process. Returns: %TRUE if the child was created without fork(), so that no
  * handler has closed the descriptors. In such a child, locks may stay locked for ever, and the
  * thread cannot be joined. */
 gboolean pool_refill_has_descriptors(const PoolRefill *self);
@@ -56,43 +56,44 @@ void pool_refill_get_statistics(const PoolRefill *self, SnowflakePoolStatistics 
 gint64 pool_refill_run_pass(PoolRefill *self, struct pollfd *out_fds, guint *out_count);
 
 /*
- * Computes how many IDs to prefetch from the rate of the takes. The functions are pure; times are
+ * Computes the number of IDs to prefetch from the take rate. The functions are pure. All times are
  * in microseconds of one clock.
  *
- * The rate is a moving average that rises quickly and falls more slowly. The measured rate cannot
- * exceed the rate at which IDs become available. So when takers find no IDs, the target doubles
- * until they find IDs. After some time without takes, the target is 0.
+ * The rate is a moving average that rises quickly and falls more slowly. It cannot exceed the rate
+ * at which IDs become available. So when takes find no IDs, the target doubles until they find IDs.
+ * After some time without takes, the target is 0.
  */
 
-#define POOL_RATE_FIRST      16        /* IDs: the target when takers first find nothing */
-#define POOL_RATE_MAX_TARGET (1 << 20) /* IDs: 50 ms of 20 million a second */
+#define POOL_RATE_FIRST      16        /* target when takes first find no IDs */
+#define POOL_RATE_MAX_TARGET (1 << 20) /* 50 ms at 20 million IDs a second */
 
 /* Members are private. */
 typedef struct {
 	gint64 idle_us;
-	gint64 active_at_us; /* when takers last took IDs, or found nothing */
+	gint64 active_at_us; /* time of the last take, or of the last take that found no IDs */
 	gint64 seen_at_us;
 	guint64 seen_gone;
 	double per_us;
-	double pushed; /* IDs added by takers that found nothing */
+	double pushed; /* number of IDs added because takes found none */
 } PoolRate;
 
-/* @idle_us: how long there must be no takes until no further takes are expected */
+/* @idle_us: time without takes after which no further takes are expected */
 void pool_rate_init(PoolRate *self, gint64 idle_us, gint64 now_us);
 
-/* @gone: IDs taken since the start. @is_empty: takers have found nothing since the last call */
+/* Records an observation. @gone: number of IDs taken since the start. @is_empty: a take has found
+ * no IDs since the last call */
 void pool_rate_observe(PoolRate *self, gint64 now_us, guint64 gone, gboolean is_empty);
 
-/* Returns: the number of IDs to prefetch for the next @span_us; 0: no IDs are taken */
+/* Returns: the number of IDs to prefetch for the next @span_us; 0 if no IDs are being taken */
 guint pool_rate_target(const PoolRate *self, gint64 span_us);
 
 /*
  * The ages of prefetched IDs. IDs that were requested within 1/64 of the maximum age form one
- * batch, which is as old as its first ID. So an ID is discarded a little early, but never late.
+ * batch, which is as old as its first ID. So an ID may be discarded slightly early, but never late.
  * Batches are numbered from 1. The functions are pure.
  *
- * A slow reply can be older than the previous batch. When its IDs are too old, the previous batch
- * is also discarded.
+ * The IDs of a slow reply may be older than the previous batch. When they are too old, the previous
+ * batch is discarded too.
  */
 
 #define POOL_AGES_BATCHES 128
@@ -101,7 +102,7 @@ guint pool_rate_target(const PoolRate *self, gint64 span_us);
 typedef struct {
 	gint64 max_age_us;
 	guint64 oldest; /* oldest batch that may be handed out */
-	guint64 newest; /* oldest - 1: there is none */
+	guint64 newest; /* oldest - 1 if there is none */
 	/* request times, indexed by batch number % POOL_AGES_BATCHES */
 	gint64 asked_at_us[POOL_AGES_BATCHES];
 } PoolAges;
@@ -114,5 +115,5 @@ guint64 pool_ages_batch(PoolAges *self, gint64 asked_at_us);
 /* Returns: the oldest batch that may be handed out at @now_us */
 guint64 pool_ages_oldest(PoolAges *self, gint64 now_us);
 
-/* Returns: when the next batch is too old; POOL_NEVER_US: there is none */
+/* Returns: when the next batch becomes too old; POOL_NEVER_US if there is none */
 gint64 pool_ages_next_us(const PoolAges *self);

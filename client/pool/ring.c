@@ -91,7 +91,7 @@ guint64 pool_ring_level(const PoolRing *self)
 		guint64 before = atomic_load_explicit(
 			&self->entries[number % POOL_RING_RUNS].before, memory_order_acquire);
 
-		/* otherwise the entry may already contain another run */
+		/* otherwise the entry may already contain a different run */
 		if (pool_ring_load_relaxed(&self->head) == head)
 			return put - before - offset_of(head);
 	}

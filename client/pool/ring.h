@@ -5,34 +5,34 @@
 #include <stdatomic.h>
 
 /*
- * A ring of runs of IDs, without a lock: one thread puts runs, and any number of threads take parts
- * of them. Memory filled with zeros is an empty ring. It contains no pointers, so that it can be in
- * memory that a fork wipes.
+ * A lock-free ring of runs of IDs: one thread puts runs, and any number of threads take parts of
+ * them. Zeroed memory is an empty ring. A ring contains no pointers, so it can be in memory that a
+ * fork wipes.
  *
  * A take moves the head: the number of the current run, and how many of its IDs are taken. A put
- * moves the tail: the number of the next run. Numbers count from 0 and never repeat: 48 bits last
- * for 8 years at a million runs a second. Entry number % POOL_RING_RUNS has the run.
+ * moves the tail: the number of the next run. Runs are numbered from 0, and no number repeats: 48
+ * bits last for 8 years at a million runs a second. Run n is in entry n % POOL_RING_RUNS.
  *
- * Why each ID is taken once, in every order of the threads' steps:
+ * Why each ID is taken only once, for every interleaving of the threads:
  *
  * 1. A compare-and-swap on the head reads the value that its own write replaces. No value of the
  *    head repeats. So only one of the threads that read a value wins, and only this thread has
  *    these IDs.
- * 2. The winner has read a whole run. It read the tail (acquire) above the number of the run; the
- *    tail was stored (release) after the entry was. It cannot have read an older tail. The thread
- *    that moved the head to this run had read such a tail before its swap (release), and the head
- *    was read with acquire.
- * 3. The winner has not read a later run in the same entry, which can overwrite the entry during
- * the read. The entry is overwritten only after the putting thread has read (acquire) a head beyond
- * the run. Such a head follows the winner's swap (release) in the order of the head's values, which
- * only swaps change. So the swap, and the read before it, happened before the overwriting. If a
- * thread reads anything else, its swap fails.
+ * 2. The winner has read a complete run. It read the tail (acquire) above the number of the run;
+ *    the tail was stored (release) after the entry was. It cannot have read an older tail. The
+ *    thread that moved the head to this run had read such a tail before its swap (release), and
+ *    the head was read with acquire.
+ * 3. The winner has not read a later run in the same entry, which may overwrite the entry during
+ *    the read. The entry is overwritten only after the thread that puts runs has read (acquire) a
+ *    head beyond this run. Such a head follows the winner's swap (release) in the order of the
+ *    head's values, which only swaps change. So the swap, and the read before it, happened before
+ *    the overwrite. If a thread reads anything else, its swap fails.
  *
  * The fields of an entry are atomic, so that reading an overwritten field is not a data race, and
  * relaxed, because 2 and 3 order them.
  */
 
-#define POOL_LINE_BYTES     128 /* two cache lines, which some processors fetch together */
+#define POOL_LINE_BYTES     128 /* two cache lines, because some processors fetch two together */
 #define POOL_RING_RUNS      4096
 /* maximum number of IDs in an entry; a longer run needs several entries */
 #define POOL_RING_MAX_COUNT G_MAXUINT16
@@ -40,7 +40,7 @@
 typedef struct {
 	_Atomic gint64 first;
 	_Atomic guint64 batch;
-	_Atomic guint64 before; /* number of IDs put before this run, since the start */
+	_Atomic guint64 before; /* number of IDs put before this run since the start */
 	_Atomic guint32 count;
 } PoolRingEntry;
 
@@ -54,15 +54,16 @@ typedef struct {
 	/* number of the run << 16 | number of IDs taken from it */
 	_Alignas(POOL_LINE_BYTES) _Atomic guint64 head;
 	_Alignas(POOL_LINE_BYTES) _Atomic guint64 tail;
-	_Atomic guint64 put; /* IDs put since the start */
+	_Atomic guint64 put; /* number of IDs put since the start */
 	_Alignas(POOL_LINE_BYTES) PoolRingEntry entries[POOL_RING_RUNS];
 } PoolRing;
 
-/* The IDs first, first + 1 and so on. */
+/* Consecutive IDs, beginning with first. */
 typedef struct {
 	gint64 first;
 	guint count;
-	guint64 batch; /* batch of their reply; later batches have higher numbers */
+	/* batch to which the run's reply belongs; later batches have higher numbers */
+	guint64 batch;
 } PoolRun;
 
 /**
@@ -70,14 +71,14 @@ typedef struct {
  *
  * Only one thread at a time can put runs.
  *
- * Returns: %FALSE if there is no room for all of the run; then none of it is put
+ * Returns: %FALSE, without putting anything, if there is no room for the whole run
  */
 gboolean pool_ring_put(PoolRing *self, const PoolRun *run);
 
 /**
  * pool_ring_take:
- * @most: maximum number of IDs to take; 0: only drop
- * @oldest: runs of older batches are dropped on the way
+ * @most: maximum number of IDs to take; 0 to only drop runs
+ * @oldest: runs of older batches are dropped
  * @out_run: (out): untouched if nothing is taken
  * @dropped: (inout): the number of dropped IDs is added
  *

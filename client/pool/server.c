@@ -6,9 +6,10 @@
 #include "common/fork-guard.h"
 
 #define CONNECT_LIMIT_MS 1000
-#define REPLY_LIMIT_MS   3000  /* by default, servers let calls wait for a second */
-#define HANG_US          20000 /* time without an answer until another server becomes the first */
-#define ROUND_TRIPS      4     /* or this many round trips, if this is longer */
+#define REPLY_LIMIT_MS   3000 /* by default, servers let a call wait for up to a second */
+/* after this time without an answer, another server becomes the first one \ */
+#define HANG_US          20000
+#define ROUND_TRIPS      4 /* or this many round trips, if that is longer */
 #define LEAST_REFUSAL_MS 20
 #define MOST_REFUSAL_MS  2000
 
@@ -35,7 +36,8 @@ void pool_server_free(PoolServer *self)
 {
 	if (self == NULL)
 		return;
-	/* send nothing to the server: in a child of fork(), the connection belongs to the parent */
+	/* send nothing to the server, because in a child of fork(), the connection belongs to the
+	 * parent */
 	fork_guard_close_noted(&self->connection->fd);
 	client_connection_free(self->connection);
 	g_byte_array_unref(self->request);
@@ -173,18 +175,18 @@ static PoolServerFitness fitness_of(const SnowflakeClientWorker *worker)
 
 	if (g_str_equal(state, "draining"))
 		return POOL_SERVER_DRAINING;
-	/* It is used, because takers must see its refusal as their error, and it serves when its
-	 * clock has caught up. */
+	/* A waiting server is used, because takers must get its refusal as their error, and because
+	 * it serves again when its clock has caught up. */
 	if (g_str_equal(state, "waiting") && worker->worker_id >= 0)
 		return POOL_SERVER_WAITING;
-	/* a server that claims again serves the rest of its lease */
+	/* a server that claims a worker ID again serves the rest of its lease */
 	return g_str_equal(state, "serving") || g_str_equal(state, "reclaiming")
 		       ? POOL_SERVER_SERVES
 		       : POOL_SERVER_UNFIT;
 }
 
-/* A probe was answered. @worker: (transfer full) (nullable): %NULL: the server lacks get_worker()
- */
+/* A probe was answered. @worker: (transfer full) (nullable): %NULL if the server does not support
+ * get_worker() */
 static PoolServerEvent handle_probe(PoolServer *self, gint64 now_us, SnowflakeClientWorker *worker)
 {
 	gint64 round_trip_us = MAX(now_us - self->probed_at_us, 1);
@@ -193,7 +195,7 @@ static PoolServerEvent handle_probe(PoolServer *self, gint64 now_us, SnowflakeCl
 	self->answered_at_us = now_us;
 	if (self->fitness == POOL_SERVER_UNKNOWN)
 		self->useless_since_us = POOL_NEVER_US;
-	/* the shortest round trip shows the distance; longer ones show load */
+	/* the shortest round trip indicates the distance; longer ones are due to load */
 	if (self->round_trip_us == 0 || round_trip_us < self->round_trip_us)
 		self->round_trip_us = round_trip_us;
 	self->fitness = worker != NULL ? fitness_of(worker) : POOL_SERVER_SERVES;
@@ -219,7 +221,7 @@ static PoolServerEvent handle_reply(PoolServer *self, gint64 now_us, PoolEventDa
 
 	if (self->connection->in->len > 0) {
 		g_set_error_literal(error, SNOWFLAKE_CLIENT_ERROR, SNOWFLAKE_CLIENT_ERROR_PROTOCOL,
-				    "not a reply of a Snowflake server: more than one");
+				    "not a reply from a Snowflake server: more than one");
 		return POOL_SERVER_FAILED;
 	}
 	if (client_call_read(&self->call, self->seqid, bytes, length, &reply, &refusal)) {

@@ -15,11 +15,13 @@
 typedef struct _PoolBatchRequest PoolBatchRequest; /* opaque here */
 
 typedef enum {
-	POOL_SERVER_UNKNOWN,  /* it has not reported its state yet */
-	POOL_SERVER_SERVES,   /* it serves; or it lacks get_worker(), and is assumed to serve */
+	POOL_SERVER_UNKNOWN, /* it has not reported its state yet */
+	/* serves, or is assumed to serve because it does not support get_worker() */
+	POOL_SERVER_SERVES,
 	POOL_SERVER_DRAINING, /* it is about to stop; used only if no other server serves */
-	POOL_SERVER_WAITING,  /* it refuses until its clock catches up; used as DRAINING is */
-	POOL_SERVER_UNFIT,    /* it has no worker ID */
+	/* refuses calls until its clock catches up; used as rarely as DRAINING */
+	POOL_SERVER_WAITING,
+	POOL_SERVER_UNFIT, /* it has no worker ID */
 } PoolServerFitness;
 
 typedef enum {
@@ -28,7 +30,7 @@ typedef enum {
 	POOL_SERVER_PROBED,
 	POOL_SERVER_DRAWN,
 	POOL_SERVER_LISTED,
-	/* it has refused a draw; it can be used again after refused_until_us */
+	/* the server has refused a draw; it can be used again after refused_until_us */
 	POOL_SERVER_REFUSED,
 	POOL_SERVER_FAILED, /* the connection is unusable */
 } PoolServerEvent;
@@ -37,36 +39,38 @@ typedef enum {
 typedef struct {
 	PoolEndpoint *endpoint; /* borrowed */
 	ClientConnection *connection;
-	gint64 since_us; /* time of the last change of the connection's state */
-	ClientCall call; /* if CALLING: the call */
+	gint64 since_us; /* time at which the connection's state last changed */
+	ClientCall call; /* valid while CALLING: the current call */
 	gint32 seqid;
 	GByteArray *request;
 	PoolServerFitness fitness;
 	gint64 probed_at_us;   /* time of the last probe */
 	gint64 answered_at_us; /* time of its answer */
-	/* since when it reports no state, or refuses draws; POOL_NEVER_US: neither */
+	/* time since which it reports no state or refuses draws; POOL_NEVER_US if it does
+	 * neither */
 	gint64 useless_since_us;
 	gint64 round_trip_us;
-	SnowflakeClientWorker *worker; /* its last report; NULL: none, or it lacks get_worker() */
-	gint64 worker_asked_at_us;     /* time of the probe for this report */
-	gint64 worker_round_trip_us;   /* round trip of this probe */
+	/* its last report; NULL if there is none, or if it does not support get_worker() */
+	SnowflakeClientWorker *worker;
+	gint64 worker_asked_at_us;   /* time of the probe for this report */
+	gint64 worker_round_trip_us; /* round trip of this probe */
 	gint64 refused_until_us;
 	BatchLimits limits;
-	/* batch request of the current draw; NULL: the draw is for the buffer */
+	/* batch request for which the server draws; NULL for the buffer */
 	PoolBatchRequest *batch_request;
 } PoolServer;
 
-/* The data of an event. The buffers are reused. */
+/* The data of an event. Its buffers are reused. */
 typedef struct {
 	gint64 asked_at_us; /* start of the call */
 	GArray *runs;       /* (element-type SnowflakeClientIdRun): DRAWN */
-	/* (element-type SnowflakeClientWorker): LISTED; NULL: it cannot list them */
+	/* (element-type SnowflakeClientWorker): LISTED; NULL if the server cannot list them */
 	GPtrArray *workers;
-	gint64 *ids; /* for the server, with room for CLIENT_CALL_MAX_COUNT */
+	gint64 *ids; /* IDs from the server, with room for CLIENT_CALL_MAX_COUNT */
 } PoolEventData;
 
-/* Begins to connect. @tls: (nullable): see client_connection_begin(). Returns: (transfer full):
- * %NULL with an error set */
+/* Begins to connect. @tls: (nullable): see client_connection_begin(). Returns: (transfer full): a
+ * server, or %NULL with an error set */
 PoolServer *pool_server_new(PoolEndpoint *endpoint, TlsClient *tls, gint64 now_us, GError **error);
 void pool_server_free(PoolServer *self);
 
@@ -78,9 +82,9 @@ guint pool_server_drawing(const PoolServer *self);
 
 gboolean pool_server_is_listing(const PoolServer *self);
 
-/* Begin a call to an idle server: a probe, a draw, or a request for its list of servers. A draw has
- * @count IDs, less than the refused count of its offer. They are for @batch_request or, if %NULL,
- * for the buffer. */
+/* Begin a call to an idle server: a probe, a draw, or a request for its list of servers. A draw
+ * requests @count IDs, fewer than the refused count of the server's offer. The IDs are for
+ * @batch_request or, if it is %NULL, for the buffer. */
 void pool_server_probe(PoolServer *self, gint64 now_us);
 void pool_server_draw(PoolServer *self, const char *agent, guint count,
 		      PoolBatchRequest *batch_request, gint64 now_us);
@@ -90,15 +94,17 @@ void pool_server_list(PoolServer *self, gint64 now_us);
 BatchOffer pool_server_offer(const PoolServer *self);
 
 /* Maximum number of servers that are read from a list, so that a list cannot exhaust the pool's
- * memory. It equals the number of worker IDs in the layout twitter. */
+ * memory. It equals the number of worker IDs in the layout "twitter". */
 #define POOL_SERVER_MAX_LISTED 1024
 
-/* Returns: the rank of the server for draws; lower is better; POOL_SERVER_USELESS: no draws */
+/* Returns: the rank of the server for draws; lower is better; POOL_SERVER_USELESS if it must not be
+ * used for draws */
 #define POOL_SERVER_USELESS G_MAXINT
 gint pool_server_rank(const PoolServer *self, gint64 now_us);
 
 /* Returns: when the server will have made no progress for POOL_SERVER_GIVE_WAY_MS, because it
- * reports no state, or because it refuses draws and is idle; POOL_NEVER_US: it makes progress */
+ * reports no state, or because it refuses draws and is idle; POOL_NEVER_US if it is making
+ * progress */
 #define POOL_SERVER_GIVE_WAY_MS 500
 gint64 pool_server_gives_way_us(const PoolServer *self);
 
@@ -107,10 +113,10 @@ gint64 pool_server_gives_way_us(const PoolServer *self);
 gint64 pool_server_patience_us(const PoolServer *self, gint64 least_us);
 gboolean pool_server_seems_to_hang(const PoolServer *self, gint64 now_us);
 
-/* Returns: when the server's rank changes without an event, or the server times out */
+/* Returns: when the server's rank will change without an event, or when the server will time out */
 gint64 pool_server_next_us(const PoolServer *self, gint64 now_us);
 
-/* Sends and receives as much as possible. @data: (inout): the received data. Returns: the event;
- * with REFUSED and FAILED, an error is set. A timeout is a failure. */
+/* Sends and receives as much as possible without waiting. @data: (inout): the received data.
+ * Returns: the event; with REFUSED and FAILED, an error is set. A timeout is a failure. */
 PoolServerEvent pool_server_advance(PoolServer *self, gint64 now_us, PoolEventData *data,
 				    GError **error);

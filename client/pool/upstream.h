@@ -6,14 +6,14 @@
 #include "client/snowflake-pool.h"
 
 /*
- * A pool for a relay: functions never wait, and the pool calls the relay after each event. In
- * addition to prefetched IDs, a relay can request whole batches, and the pool tracks the state of
- * the fleet, even while no IDs are taken.
+ * A pool for a relay. Its functions never wait, and it notifies the relay of each event. In
+ * addition to prefetched IDs, a relay can request whole batches. The pool tracks the state of the
+ * fleet even while no IDs are taken.
  *
- * Threads take directly from the ring, without their own chunks. So as long as one server answers,
- * IDs increase in the order of the takes, across threads.
+ * Threads take IDs directly from the ring, without chunks of their own. So as long as one server
+ * answers, IDs increase in the order of the takes, even across threads.
  *
- * Only the process that created it can use it, not a child of fork().
+ * Only the process that created the pool can use it, not a child of fork().
  */
 typedef struct _PoolUpstream PoolUpstream;
 
@@ -27,7 +27,7 @@ typedef struct _PoolUpstream PoolUpstream;
  *   server was excluded; the first server reported its state. It can call every function here that
  *   any thread can call
  *
- * Begins to connect without waiting. changed() can be called before this function returns.
+ * Begins to connect without waiting. changed() may be called before this function returns.
  *
  * Returns: (transfer full): see snowflake_pool_new()
  */
@@ -35,8 +35,8 @@ PoolUpstream *pool_upstream_new(const SnowflakePoolConfig *config, const char *o
 				void (*changed)(gpointer user_data), gpointer user_data,
 				GError **error);
 
-/* Frees the pool. No thread may still use it or its batch requests. Do not call it in changed(),
- * which is not called after the return. */
+/* Frees the pool. No thread may still use the pool or its batch requests. Do not call this function
+ * in changed(). changed() is not called after the return. */
 void pool_upstream_free(PoolUpstream *self);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(PoolUpstream, pool_upstream_free)
 
@@ -49,18 +49,18 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(PoolUpstream, pool_upstream_free)
  *
  * Thread-safe.
  *
- * Returns: %FALSE if no ID is prefetched. Then the pool is woken, and changed() is called when
- * there are IDs. No wake-up is lost
+ * Returns: %FALSE if no ID is prefetched. The pool is then woken, and calls changed() when there
+ * are IDs. No wake-up is lost
  */
 gboolean pool_upstream_take(PoolUpstream *self, guint most, gint64 *out_first, guint *out_count);
 
 /*
- * A request for a batch: exactly this many IDs, from one reply of one server.
+ * A request for a batch: a fixed number of IDs from one reply of one server.
  *
  * Only one thread at a time may use a request. A request stays placed until it is filled or
  * refused, even while there is no server, and cannot be cancelled. The requests of several threads
  * are served in order, as many at once as there are idle servers. They have priority over refills
- * of the buffer; but while takes find nothing, requests and refills alternate.
+ * of the buffer; but while takes find no IDs, requests and refills alternate.
  */
 typedef struct _PoolBatchRequest PoolBatchRequest;
 
@@ -71,14 +71,15 @@ typedef enum {
 	POOL_BATCH_REQUEST_REFUSED, /* all fit servers refuse this count */
 } PoolBatchRequestState;
 
-/* Code outside this module may only read the members, and not while the request is PLACED. */
+/* Code outside this module may only read the members, and only while the request is not PLACED. */
 struct _PoolBatchRequest {
-	/* (element-type SnowflakeClientIdRun): if FILLED, increasing runs whose counts add up to
-	 * the count */
+	/* (element-type SnowflakeClientIdRun): if FILLED, increasing runs with the requested number
+	 * of IDs in total */
 	GArray *runs;
 	gint64 filled_at_us; /* if FILLED: arrival of the IDs, by CLOCK_BOOTTIME */
-	/* if REFUSED: the largest count to request: the server's limit, or, if it named none, one
-	 * less than the refused count; if no server was asked, the pool's own limit */
+	/* if REFUSED: the largest count to request. This is the server's limit; or the refused
+	 * count minus 1, if the server reported no limit; or the pool's own limit, if no server was
+	 * asked */
 	guint max_count;
 	/* private */
 	PoolUpstream *upstream;
@@ -88,7 +89,7 @@ struct _PoolBatchRequest {
 	guint count;
 };
 
-/* Can be called from any thread. Returns: (transfer none): a request, which is freed with
+/* Can be called from any thread. Returns: (transfer none): a request, which lives as long as
  * @upstream */
 PoolBatchRequest *pool_batch_request_new(PoolUpstream *upstream);
 
@@ -99,25 +100,26 @@ PoolBatchRequestState pool_batch_request_state(const PoolBatchRequest *self);
 
 /* The state of the fleet. */
 typedef struct {
-	gboolean is_served; /* a server serves, although it can refuse for a moment */
+	gboolean is_served; /* a server serves, although it may refuse calls temporarily */
 	gint64 since_us;    /* time of the last change of is_served, or of the start, by
 			     * g_get_monotonic_time() */
-	/* host:port of the current or last first server; empty: there was none */
+	/* host:port of the current or last first server; empty if there was none */
 	char *server;
-	gint datacenter_id; /* reported by the server; -1: unknown, or it lacks get_worker() */
-	gint worker_id;     /* reported by the server; -1: unknown */
-	/* The server's clock in its last answer to get_worker(): it showed as_of_ms between
-	 * asked_at_us and round_trip_us later. */
-	gint64 as_of_ms;    /* since the Unix epoch; 0: unknown */
+	/* reported by the server; -1 if unknown, or if it does not support get_worker() */
+	gint datacenter_id;
+	gint worker_id; /* reported by the server; -1 if unknown */
+	/* The server's clock in its last answer to get_worker(): it showed as_of_ms at some time
+	 * between asked_at_us and asked_at_us + round_trip_us. */
+	gint64 as_of_ms;    /* since the Unix epoch; 0 if unknown */
 	gint64 asked_at_us; /* by CLOCK_BOOTTIME */
 	gint64 round_trip_us;
-	char *failure;      /* why no IDs arrive; NULL: they arrive */
+	char *failure;      /* why no IDs arrive; NULL if IDs arrive */
 	guint64 n_excluded; /* number of servers whose IDs were not unique, since the start */
-	/* the last excluded server; NULL: none yet */
+	/* the last excluded server; NULL if none yet */
 	char *excluded_server; /* its address */
 	char *excluded_nonce;  /* empty: unknown */
-	char *first_sender;    /* server that sent the same ID before; empty: IDs went back */
-	char *proof;           /* the IDs that prove it */
+	char *first_sender;    /* the server that sent the same ID before; empty if IDs decreased */
+	char *proof;           /* text with the IDs that prove it */
 } PoolView;
 
 /* Can be called from any thread. Returns: the current view, which the caller must clear */
@@ -127,14 +129,14 @@ G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC(PoolView, pool_view_clear)
 
 /**
  * pool_upstream_get_workers:
- * @max_age_ms: the greatest age of the list
+ * @max_age_ms: maximum age of the list
  * @out_workers: (out) (transfer full) (element-type SnowflakeClientWorker): a list from a server of
- *   the fleet, see snowflake_client_get_workers(); other threads also read it, so it must not be
- *   changed; untouched on failure
+ * the fleet, see snowflake_client_get_workers(). Other threads also read it, so it must not be
+ * changed. Untouched on failure
  * @out_asked_at_us: (out): when it was requested, by CLOCK_BOOTTIME; untouched on failure
- * @out_failed: (out): with %FALSE: whether the last request, less than @max_age_ms ago, has failed;
- *   otherwise a request is in progress. It fails if no server is fit, or the server lacks the call
- *   or has no list
+ * @out_failed: (out): set with %FALSE: whether the last request, less than @max_age_ms ago, has
+ * failed; if not, a request is in progress. A request fails if no server is fit, or if the server
+ * does not support the call or has no list
  *
  * Can be called from any thread. Never waits: changed() is called when a list has arrived or a
  * request has failed.

@@ -86,7 +86,7 @@ gint64 pool_watch_oldest_request_us(PoolWatch *self)
 	return placed_at_us;
 }
 
-/* Under the mutex: returns the request to the thread that placed it. */
+/* Returns the request to the thread that placed it. The caller holds the mutex. */
 static void end_request(PoolWatch *self, PoolBatchRequest *request, PoolBatchRequestState state)
 {
 	g_queue_unlink(&self->placed, &request->link);
@@ -94,7 +94,7 @@ static void end_request(PoolWatch *self, PoolBatchRequest *request, PoolBatchReq
 	atomic_store_explicit(&request->state, state, memory_order_release);
 }
 
-/* Returns: whether a server draws for @request, and does not seem to hang */
+/* Returns: whether a server that does not seem to hang is drawing for @request */
 static gboolean is_drawing_for(const PoolFleet *fleet, const PoolBatchRequest *request,
 			       gint64 now_us)
 {
@@ -169,7 +169,7 @@ static gboolean replace_text(char **text, const char *by)
 	return TRUE;
 }
 
-/* Under the mutex: updates the view. */
+/* Updates the view. The caller holds the mutex. */
 static void update_view(PoolWatch *self, const PoolFleet *fleet)
 {
 	PoolView *view = &self->view;

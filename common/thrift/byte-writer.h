@@ -6,7 +6,8 @@
 
 #include "common/thrift/types.h"
 
-/* Appends the parts of Thrift's messages. Inline, so that the client library exports no names. */
+/* Appends parts of Thrift messages. The functions are inline, so that the client library exports no
+ * names. */
 
 static inline void byte_writer_u8(GByteArray *out, guint8 value)
 {
@@ -25,7 +26,7 @@ static inline void byte_writer_be64(GByteArray *out, guint64 value)
 	g_byte_array_append(out, (const guint8 *)&value, sizeof value);
 }
 
-/* Appends a string of the binary protocol. */
+/* Appends a string in the binary protocol. */
 static inline void byte_writer_text(GByteArray *out, const char *text)
 {
 	guint length = (guint)strlen(text);
@@ -50,7 +51,7 @@ static inline void byte_writer_end_frame(GByteArray *out, gboolean framed, guint
 		memcpy(out->data + start - sizeof length, &length, sizeof length);
 }
 
-/* Appends the header of a field of the binary protocol. */
+/* Appends a field header in the binary protocol. */
 static inline void byte_writer_field(GByteArray *out, BinaryType type, gint16 id)
 {
 	const guint8 bytes[] = {(guint8)type, (guint8)((guint16)id >> 8), (guint8)id};

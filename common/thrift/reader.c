@@ -2,7 +2,7 @@
 #include "common/thrift/reader.h"
 
 #define MAX_TEXT_BYTES 512
-/* deepest nesting of skipped values; the deepest value in the IDL has 2 levels */
+/* maximum nesting of skipped values; the IDL nests values at most 2 levels deep */
 #define MAX_DEPTH      16
 
 const guint8 *thrift_reader_take(ThriftReader *self, gsize length)
@@ -57,7 +57,7 @@ guint32 thrift_reader_varint(ThriftReader *self)
 
 const char *thrift_reader_bytes(ThriftReader *self, gsize *out_length)
 {
-	/* a negative length becomes a huge one, which is too long */
+	/* a negative length becomes a huge one, which exceeds the message */
 	gsize length = (guint32)thrift_reader_i32(self);
 	const guint8 *bytes = thrift_reader_take(self, length);
 
@@ -109,7 +109,7 @@ gsize thrift_reader_list(ThriftReader *self, BinaryType type)
 	BinaryType element_type = read_big_endian(self, 1);
 	gsize size = (guint32)thrift_reader_i32(self);
 
-	/* every element has at least one byte */
+	/* every element has at least one byte, so this bounds the count */
 	if (element_type != type || size > self->left)
 		self->bad = TRUE;
 	return self->bad ? 0 : size;
@@ -152,7 +152,8 @@ static void skip_value(ThriftReader *self, BinaryType type, guint depth)
 		n_items = (guint32)thrift_reader_i32(self);
 		if (type == BINARY_MAP)
 			n_items *= 2;
-		/* ends with the bytes, because each value takes at least one byte or sets bad */
+		/* the loop ends with the bytes, because each value takes at least one byte or sets
+		 * bad */
 		for (guint64 i = 0; i < n_items && !self->bad; i++)
 			skip_value(self, types[i % 2], depth + 1);
 	} else {

@@ -7,7 +7,7 @@
 
 /*
  * Reads one complete message in Thrift's binary protocol. Missing or invalid bytes set bad; from
- * then on, numbers are 0, strings are empty, and structs are at their end. The caller checks bad
+ * then on, numbers are 0, strings are empty, and structs have no more fields. The caller checks bad
  * once, after the last value. Use scanner.h for messages that have not arrived completely.
  */
 typedef struct {
@@ -29,15 +29,15 @@ guint32 thrift_reader_varint(ThriftReader *self);
 /* Returns the bytes of a string, which are not copied. */
 const char *thrift_reader_bytes(ThriftReader *self, gsize *out_length);
 
-/* Returns: (transfer full): a string made safe to print: bytes that are not printable ASCII become
- * '?', and it is cut at 512 bytes. */
+/* Returns: (transfer full): a string that is safe to print: bytes that are not printable ASCII
+ * become '?', and it is truncated to 512 bytes. */
 char *thrift_reader_text(ThriftReader *self);
 
 /* The header of a message. */
 typedef struct {
-	gboolean is_strict; /* a versioned header; otherwise a legacy header */
+	gboolean is_strict; /* a versioned header, as opposed to a legacy header */
 	guint type;         /* a MessageType */
-	const char *name;   /* name_length bytes in the message, without a final NUL */
+	const char *name;   /* name_length bytes in the message, not NUL-terminated */
 	gsize name_length;
 	gint32 seqid;
 } ThriftHeader;
@@ -50,7 +50,7 @@ void thrift_reader_header(ThriftReader *self, ThriftHeader *out_header);
 BinaryType thrift_reader_field(ThriftReader *self, gint16 *out_id);
 
 /* Reads the header of a list. Returns the number of elements; 0, with bad set, if they are not of
- * @type, or exceed the number of bytes left. */
+ * @type, or if there are not enough bytes for them. */
 gsize thrift_reader_list(ThriftReader *self, BinaryType type);
 
 /* Reads the header of a map, like thrift_reader_list(). */

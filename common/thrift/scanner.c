@@ -3,18 +3,18 @@
 
 /*
  * The input of one step. If the status is not READ_OK, reads return 0, and the step must change
- * nothing: it is repeated when more bytes have arrived, or the message is refused.
+ * nothing: it is repeated when more bytes have arrived, or the message is rejected.
  */
 typedef struct {
 	const guint8 *bytes;
 	gsize available;
 	gsize position;
-	gsize limit; /* the longest message: bytes beyond it never arrive */
+	gsize limit; /* the maximum length of a message; no bytes arrive beyond it */
 	gboolean is_compact;
 	enum {
 		READ_OK,
 		READ_SHORT, /* more bytes are needed */
-		READ_BAD,   /* invalid, whatever bytes follow */
+		READ_BAD,   /* invalid, regardless of the bytes that follow */
 	} status;
 	const char *reason; /* after READ_BAD: why the bytes are invalid */
 } Input;
@@ -91,8 +91,8 @@ typedef enum {
 	SHAPE_NONE,
 	SHAPE_STOP,   /* the end of a struct */
 	SHAPE_FIXED,  /* size bytes */
-	SHAPE_VARINT, /* size bits at most */
-	SHAPE_STRING, /* a length, and this many bytes */
+	SHAPE_VARINT, /* at most size bits */
+	SHAPE_STRING, /* a length, followed by this many bytes */
 	SHAPE_STRUCT,
 	SHAPE_LIST, /* a list or a set */
 	SHAPE_MAP,
@@ -103,8 +103,8 @@ typedef struct {
 	guint8 size;
 } Shape;
 
-/* The shape of each type, for both protocols, whose types fit in four bits. Types without an entry
- * do not exist. */
+/* The shape of each type in each of the two protocols. Types fit in four bits. A type without an
+ * entry does not exist. */
 static const Shape SHAPES[2][16] = {
 	[FALSE] =
 		{
@@ -148,8 +148,8 @@ static Shape find_shape(Input *in, guint type)
 	return shape;
 }
 
-/* Returns the shape of a container's items. In the compact protocol, a bool is a byte in a
- * container, and no byte in a field. */
+/* Returns the shape of a container's items. In the compact protocol, a bool takes a byte in a
+ * container, but no byte in a field. */
 static Shape find_item_shape(Input *in, guint type)
 {
 	Shape shape = find_shape(in, type);
@@ -167,10 +167,11 @@ static Shape find_item_shape(Input *in, guint type)
 /* An open struct or container. */
 typedef struct {
 	gboolean is_struct;
-	gint16 last_id; /* struct: the ID of the previous field */
-	/* container: shapes of a map's keys and values; for a list, the same shape twice */
+	gint16 last_id; /* in a struct: ID of the previous field */
+	/* in a container: shapes of a map's keys and values; for a list or a set, the same shape
+	 * twice */
 	Shape items[2];
-	/* container: number of items left; keys and values of a map count separately */
+	/* in a container: number of items left; keys and values of a map are counted separately */
 	guint64 left;
 } Level;
 
@@ -178,11 +179,11 @@ struct _Scanner {
 	MessageHeader header;
 	const char *reason;
 	gsize position;
-	Shape next;   /* the next value; SHAPE_NONE: the innermost level determines it */
-	guint values; /* number of values read */
+	Shape next;   /* shape of the next value; SHAPE_NONE if the innermost level determines it */
+	guint values; /* number of values read so far */
 	guint max_depth;
 	guint max_values;
-	guint depth;    /* number of open levels; the arguments are the first one */
+	guint depth;    /* number of open levels; the first level is the arguments */
 	Level levels[]; /* max_depth + 1 */
 };
 
@@ -230,7 +231,7 @@ static void scan_container(Scanner *self, Input *in, gboolean is_map)
 		n_items = read_size(in);
 	} else if (is_map) {
 		n_items = read_size(in);
-		if (n_items > 0) { /* an empty map has no types */
+		if (n_items > 0) { /* an empty map has no type byte */
 			guint types = read_big_endian(in, 1);
 
 			items[0] = find_item_shape(in, types >> 4);
@@ -244,7 +245,7 @@ static void scan_container(Scanner *self, Input *in, gboolean is_map)
 	}
 	if (is_map)
 		n_items *= 2;
-	/* every item has at least one byte, so a count that cannot fit is refused before the items
+	/* every item has at least one byte, so a count that cannot fit is rejected before the items
 	 * arrive */
 	if (n_items > in->limit - in->position)
 		refuse_bytes(in, "more items than the limit for a message");
@@ -294,7 +295,7 @@ static void scan_value(Scanner *self, Input *in)
 	}
 }
 
-/* Reads the head of a struct's next field, or its end. */
+/* Reads the header of a struct's next field, or the end of the struct. */
 static void scan_field(Scanner *self, Level *level, Input *in)
 {
 	guint head = read_big_endian(in, 1);
@@ -309,7 +310,7 @@ static void scan_field(Scanner *self, Level *level, Input *in)
 	shape = find_shape(in, type);
 	if (!in->is_compact) {
 		id = (gint16)read_big_endian(in, 2);
-	} else if (head >> 4 != 0) { /* the difference from the previous ID */
+	} else if (head >> 4 != 0) { /* difference from the previous field ID */
 		id = level->last_id + (gint)(head >> 4);
 	} else {
 		guint zigzag = (guint)read_varint(in, 16);
@@ -324,8 +325,8 @@ static void scan_field(Scanner *self, Level *level, Input *in)
 	}
 }
 
-/* The name is the only mark of an unversioned message. Its bytes are checked as they arrive,
- * because other bytes cannot become a name. */
+/* An unversioned message can be recognised only by its name. The bytes of the name are checked as
+ * they arrive, so that other bytes are rejected early. */
 static void check_unversioned_name(Input *in, gsize length)
 {
 	const guint8 *name = in->bytes + in->position;
@@ -379,7 +380,7 @@ static MessageHeader read_header(Input *in)
 	return header;
 }
 
-/* Makes one step: scans the header, a value, or the next item of the innermost level. */
+/* Performs one step: scans the header, a value, or the next item of the innermost level. */
 static void scan_step(Scanner *self, Input *in)
 {
 	Level *level;

@@ -18,8 +18,8 @@ typedef enum {
 #define STRICT_VERSION_MASK 0xffff0000u
 #define STRICT_TYPE_MASK    0x000000ffu
 
-/* Compact begins with the protocol's byte. The next byte contains the type in its high bits and the
- * version in its low bits. */
+/* Compact begins with a byte that identifies the protocol. The next byte contains the type in its
+ * high bits and the version in its low bits. */
 #define COMPACT_PROTOCOL     0x82
 #define COMPACT_VERSION      1
 #define COMPACT_VERSION_MASK 0x1f
@@ -32,7 +32,7 @@ typedef enum {
 	MESSAGE_ONEWAY = 4,
 } MessageType;
 
-/* The types of a TApplicationException that are sent or distinguished here. */
+/* The types of TApplicationException that this project sends or distinguishes. */
 enum {
 	APPLICATION_UNKNOWN_METHOD = 1,
 	APPLICATION_INTERNAL_ERROR = 6,
@@ -55,8 +55,8 @@ typedef enum {
 	BINARY_LIST = 15,
 } BinaryType;
 
-/* The types of values in the compact protocol. The type of a bool field is its value, and no bytes
- * follow. */
+/* The types of values in the compact protocol. The type of a bool field contains its value, and no
+ * bytes follow. */
 typedef enum {
 	COMPACT_STOP = 0,
 	COMPACT_TRUE = 1,

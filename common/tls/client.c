@@ -24,8 +24,8 @@ typedef struct {
 
 struct _TlsClient {
 	atomic_int references;
-	TlsNames names;        /* a copy, which does not change */
-	pthread_mutex_t mutex; /* protects the fields below */
+	TlsNames names;        /* a copy, which is never changed */
+	pthread_mutex_t mutex; /* protects the members below */
 	TlsContext *context;
 	Stamps stamps; /* state of the files when they were last read, even if they were unusable */
 };
@@ -125,7 +125,7 @@ TlsStream *tls_client_connect(TlsClient *self, int fd, const char *host)
 	Stamps stamps;
 
 	pthread_mutex_lock(&self->mutex);
-	/* taken before the files are read, so that the next call notices a later change */
+	/* read before the files, so that the next call notices a later change */
 	stamps = stamps_of(names);
 	if (memcmp(&stamps, &self->stamps, sizeof(stamps)) != 0) {
 		self->stamps = stamps;
@@ -156,7 +156,7 @@ char *tls_client_describe(const TlsStream *stream, int number)
 {
 	char text[128];
 
-	/* not g_strerror(), whose cache is behind a lock that ThreadSanitizer does not see */
+	/* not g_strerror(), because ThreadSanitizer does not see the lock of its cache */
 	if (stream == NULL || number != EPROTO)
 		return g_strdup(strerror_r(number, text, sizeof text));
 	return g_strdup_printf("TLS: %s", tls_stream_failure(stream));

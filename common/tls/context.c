@@ -13,11 +13,11 @@
 
 #define MAX_FILE_BYTES (8 * 1024 * 1024)
 
-/* Maximum size of the CA names that are sent to clients. A handshake message has room for a little
+/* Maximum size of the CA names that are sent to clients. A handshake message has room for slightly
  * more. */
 #define MAX_NAMES_BYTES (32 * 1024)
 
-/* Maximum size of a client's certificates, which stay in memory as long as its connection. */
+/* Maximum size of a client's certificates, which stay in memory until its connection is closed. */
 #define MAX_CLIENT_CHAIN_BYTES (16 * 1024)
 
 struct _TlsContext {
@@ -29,7 +29,7 @@ struct _TlsContext {
 
 G_DEFINE_QUARK(snowflake_tls_error_quark, tls_error)
 
-/* Refuses to give a password. Without this callback, OpenSSL would prompt on the terminal. */
+/* Supplies no password. Without this callback, OpenSSL would prompt on the terminal. */
 static int give_no_password(char *password, int size, int is_to_encrypt, void *user_data)
 {
 	TlsContext *self = user_data;
@@ -41,7 +41,7 @@ static int give_no_password(char *password, int size, int is_to_encrypt, void *u
 	return -1;
 }
 
-/* Sets an error: @file, which contains @which, cannot be used. Returns FALSE. */
+/* Sets an error that says that @file, which contains @which, cannot be used. Returns FALSE. */
 static gboolean refuse_file_for(TlsError which, const char *file, const char *why, GError **error)
 {
 	static const char *const WHAT[] = {
@@ -55,13 +55,13 @@ static gboolean refuse_file_for(TlsError which, const char *file, const char *wh
 	return FALSE;
 }
 
-/* Refuses FIFOs and devices, which can block or be endless. */
+/* Rejects FIFOs and devices, which may block or be endless. */
 static gboolean check_file(TlsError which, const char *file, GError **error)
 {
 	GStatBuf info;
 
 	if (g_stat(file, &info) != 0 || S_ISDIR(info.st_mode))
-		return TRUE; /* OpenSSL will report why it cannot be read */
+		return TRUE; /* OpenSSL will report why the file cannot be read */
 	if (!S_ISREG(info.st_mode))
 		return refuse_file_for(which, file, "it is not a regular file", error);
 	return info.st_size <= MAX_FILE_BYTES ||
@@ -79,7 +79,7 @@ static gboolean refuse_file(TlsError which, const char *file, GError **error)
 		why = g_strerror(EISDIR);
 	else if (ERR_SYSTEM_ERROR(code))
 		why = g_strerror(reason);
-	/* the file contains no certificate or no key; OpenSSL's message is then unclear */
+	/* the file contains no certificate or no key; OpenSSL's own message would be unclear */
 	else if (why == NULL || (library == ERR_LIB_PEM && reason == PEM_R_NO_START_LINE) ||
 		 (library == ERR_LIB_X509 && reason == X509_R_NO_CERTIFICATE_OR_CRL_FOUND) ||
 		 (library == ERR_LIB_OSSL_DECODER && reason == ERR_R_UNSUPPORTED))
@@ -143,8 +143,8 @@ static gboolean trust_file(TlsContext *self, const char *ca, GError **error)
 	return SSL_CTX_load_verify_file(self->ssl, ca) == 1 || refuse_file(TLS_ERROR_CA, ca, error);
 }
 
-/* Requires clients' certificates. The names of the accepted CAs are sent, so that a client with
- * several certificates can choose, unless there are too many. */
+/* Requires client certificates. Unless there are too many accepted CAs, their names are sent, so
+ * that a client with several certificates can choose one. */
 static gboolean require_client_certificates(TlsContext *self, const char *ca, GError **error)
 {
 	STACK_OF(X509_NAME) * names;
@@ -174,16 +174,16 @@ static TlsContext *context_new(const SSL_METHOD *method)
 	self->expires_ms = G_MAXINT64;
 	self->ssl = SSL_CTX_new(method);
 	if (self->ssl == NULL)
-		g_error("no memory for TLS"); /* lint: allow fatal: as g_malloc() */
+		g_error("no memory for TLS"); /* lint: allow fatal: as in g_malloc() */
 	SSL_CTX_set_default_passwd_cb(self->ssl, give_no_password);
 	SSL_CTX_set_default_passwd_cb_userdata(self->ssl, self);
 	SSL_CTX_set_min_proto_version(self->ssl, TLS1_2_VERSION);
-	/* an end of file without a close alert is accepted, because messages have lengths */
+	/* accept an end of file without a close alert, because messages contain their length */
 	SSL_CTX_set_options(self->ssl, SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_TICKET |
 					       SSL_OP_IGNORE_UNEXPECTED_EOF);
 	SSL_CTX_set_session_cache_mode(self->ssl, SSL_SESS_CACHE_OFF);
 	SSL_CTX_set_num_tickets(self->ssl, 0);
-	/* a send can be partial, and can continue from another buffer; an idle stream has no
+	/* a send may be partial, and can continue from another buffer; an idle stream keeps no
 	 * buffers */
 	SSL_CTX_set_mode(self->ssl, SSL_MODE_ENABLE_PARTIAL_WRITE |
 					    SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER |

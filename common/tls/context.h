@@ -4,15 +4,15 @@
 #include <glib.h>
 
 /*
- * The TLS settings of one end: its certificate, and the CAs that it trusts. TLS 1.2 and 1.3,
- * without renegotiation and session resumption, so that the certificates of each connection are
- * checked. Immutable, so any thread can use it. Streams (stream.h) are made from it.
+ * The TLS settings of one end: its certificate, and the CAs that it trusts. Supports TLS 1.2 and
+ * 1.3, without renegotiation or session resumption, so that the certificates of each connection are
+ * checked. Immutable, so any thread can use it. Streams (stream.h) are created from it.
  *
- * Files are in the PEM format. Their names are borrowed.
+ * Files are in PEM format. Their names are borrowed.
  */
 typedef struct _TlsContext TlsContext;
 
-/* Tells which of the files is unusable. The message names it, and says why. */
+/* The code identifies the unusable file. The message contains its name and the reason. */
 #define TLS_ERROR (tls_error_quark())
 GQuark tls_error_quark(void);
 
@@ -28,17 +28,17 @@ typedef enum {
  * @key: must belong to the certificate
  * @client_ca: (nullable): CAs; each client needs a certificate that one of them signed
  *
- * Returns: (transfer full): or %NULL with a TlsError set
+ * Returns: (transfer full): the settings, or %NULL with a TlsError set
  */
 TlsContext *tls_context_new_server(const char *certificate, const char *key, const char *client_ca,
 				   GError **error);
 
 /**
  * tls_context_new_client:
- * @ca: (nullable): CAs that sign servers' certificates; %NULL: the system trust store
- * @certificate, @key: (nullable): both or none, for servers that require one
+ * @ca: (nullable): CAs that sign servers' certificates; %NULL for the system trust store
+ * @certificate, @key: (nullable): both or neither; for servers that require client certificates
  *
- * Returns: (transfer full): or %NULL with a TlsError set
+ * Returns: (transfer full): the settings, or %NULL with a TlsError set
  */
 TlsContext *tls_context_new_client(const char *ca, const char *certificate, const char *key,
 				   GError **error);
@@ -48,9 +48,9 @@ TlsContext *tls_context_ref(TlsContext *self);
 void tls_context_unref(TlsContext *self);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(TlsContext, tls_context_unref)
 
-/* Returns when its certificate expires, in milliseconds since the Unix epoch; G_MAXINT64: it has
- * none. */
+/* Returns when its certificate expires, in milliseconds since the Unix epoch; G_MAXINT64 if there
+ * is no certificate. */
 gint64 tls_context_expires_ms(const TlsContext *self);
 
-/* OpenSSL's settings, for streams. Borrowed. */
+/* Returns OpenSSL's settings, for streams. Borrowed. */
 struct ssl_ctx_st *tls_context_get_ssl(const TlsContext *self);

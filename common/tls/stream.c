@@ -15,7 +15,7 @@
  * the connection. This would end a program that does not expect the signal from a library. */
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
-static BIO_METHOD *method; /* never freed; NULL: out of memory */
+static BIO_METHOD *method; /* never freed; NULL if out of memory */
 
 static int bio_write(BIO *self, const char *bytes, int length)
 {
@@ -63,7 +63,7 @@ static void make_method(void)
 
 #define MAX_FAILURE_BYTES 160
 #define NOT_TLS           "the peer does not use TLS"
-/* the first of the reasons that stand for alerts of the other end */
+/* first of OpenSSL's reason codes that represent alerts from the other end */
 #define FIRST_ALERT       SSL_AD_REASON_OFFSET
 #define LAST_ALERT        (FIRST_ALERT + G_MAXUINT8)
 
@@ -71,23 +71,24 @@ static void make_method(void)
  * microseconds, and a receive must not take longer than the connection's turn. */
 #define MOST_RECORDS 16
 
-/* The most messages after the handshake (RFC 8446, 4.6). A change of keys costs a hundred times as
- * much as a call, and normal clients change keys only after gigabytes. */
+/* The maximum number of messages after the handshake (RFC 8446, 4.6). A key update costs a hundred
+ * times as much as a call, and normal clients update keys only after gigabytes. */
 #define MOST_MESSAGES     16
-#define BYTES_PER_MESSAGE (1024 * 1024) /* bytes of data that allow another message */
+/* number of bytes of data after which another message is allowed */
+#define BYTES_PER_MESSAGE (1024 * 1024)
 
 struct _TlsStream {
 	SSL *ssl;
 	int fd;
 	short events;
 	gboolean has_begun; /* server: the client's first byte has been checked */
-	gboolean is_broken; /* nothing more may be sent */
-	/* saved after each call: OpenSSL forgets it if the connection breaks */
+	gboolean is_broken; /* nothing more can be sent */
+	/* saved after each call, because OpenSSL forgets it if the connection breaks */
 	gboolean is_shaken;
-	/* errno of the first failed receive, and of all later ones; 0: none has failed */
+	/* errno of the first failed receive, and of all later ones; 0 if none has failed */
 	int receive_failure;
 	gboolean has_more;
-	guint messages;   /* messages after the handshake */
+	guint messages;   /* number of messages after the handshake */
 	guint64 received; /* bytes of data */
 	char failure[MAX_FAILURE_BYTES];
 };
@@ -97,7 +98,7 @@ static gboolean has_messages_without_end(const TlsStream *self)
 	return self->messages > MOST_MESSAGES + self->received / BYTES_PER_MESSAGE;
 }
 
-/* Counts messages; OpenSSL calls the function for each message. After too many messages, no more
+/* Counts messages. OpenSSL calls this function for each message. After too many messages, no more
  * bytes are read. */
 static void on_message(int is_sent, int version, int type, const void *bytes, size_t length,
 		       SSL *ssl, void *user_data)
@@ -162,13 +163,13 @@ TlsStream *tls_stream_new_client(TlsContext *context, int fd, const char *name)
 		return self;
 	param = SSL_get0_param(self->ssl);
 	if (g_hostname_is_ip_address(name)) {
-		/* an IP address is not sent (RFC 6066, 3), and certificates do not contain its zone
-		 */
+		/* an IP address must not be sent as server name (RFC 6066, 3), and certificates do
+		 * not contain its zone */
 		bare = g_strndup(name, strcspn(name, "%"));
 		if (X509_VERIFY_PARAM_set1_ip_asc(param, bare) == 1)
 			return self;
 	} else {
-		/* a final dot is for the resolver only */
+		/* only the resolver uses a final dot */
 		bare = g_strndup(name, strlen(name) - g_str_has_suffix(name, "."));
 		if (X509_VERIFY_PARAM_set1_host(param, bare, 0) == 1 &&
 		    SSL_set_tlsext_host_name(self->ssl, bare) == 1)
@@ -201,9 +202,9 @@ static void send_tls_alert(const TlsStream *self)
 /* Records why the connection failed, for an operator, unless an earlier failure is recorded. */
 static void explain_failure(TlsStream *self, unsigned long code)
 {
-	/* each library numbers its reasons */
+	/* each library has its own numbering of reasons */
 	int reason = ERR_GET_LIB(code) == ERR_LIB_SSL ? ERR_GET_REASON(code) : 0;
-	/* OpenSSL's reasons for bytes that begin no TLS record */
+	/* OpenSSL's reasons for bytes that are not a TLS record */
 	gboolean is_not_tls =
 		!self->is_shaken &&
 		(reason == SSL_R_HTTP_REQUEST || reason == SSL_R_HTTPS_PROXY_REQUEST ||
@@ -224,7 +225,7 @@ static void explain_failure(TlsStream *self, unsigned long code)
 		why = X509_verify_cert_error_string(SSL_get_verify_result(self->ssl));
 	} else if (reason >= FIRST_ALERT && reason <= LAST_ALERT) {
 		before = TLS_STREAM_REPORTS;
-		/* OpenSSL has two lists of texts, of which the better one is incomplete */
+		/* OpenSSL has two lists of descriptions, and the better one is incomplete */
 		why = SSL_alert_desc_string_long(reason - FIRST_ALERT);
 		if (strcmp(why, "unknown") == 0)
 			why = ERR_reason_error_string(code);
@@ -282,12 +283,12 @@ gboolean tls_stream_has_part(const TlsStream *self)
 	return SSL_has_pending(self->ssl) || strcmp(SSL_rstate_string(self->ssl), "RB") == 0;
 }
 
-/* Clears earlier errors, which would count as errors of the next call: the queue belongs to the
- * thread, not to the stream. */
+/* Clears OpenSSL's error queue. It belongs to the thread, not to the stream, so earlier errors
+ * would be attributed to the next call. */
 static void begin_operation(TlsStream *self)
 {
 	self->is_shaken = tls_stream_is_shaken(self);
-	if (ERR_peek_error() != 0) /* to clear an empty queue costs more than to check it */
+	if (ERR_peek_error() != 0) /* clearing an empty queue costs more than checking it */
 		ERR_clear_error();
 	errno = 0;
 }
@@ -312,8 +313,8 @@ static gssize break_stream(TlsStream *self, const char *failure)
 /* Checks the first byte that a client sends, and leaves it in the socket. OpenSSL would take some
  * messages of Thrift's compact protocol for the start of a long SSL 2 hello, and wait for the rest.
  * Until this function has seen a byte, OpenSSL must not read, because then a later byte would be
- * checked. Returns: %FALSE with errno set: EAGAIN if no byte is there yet, EPROTO if it is not TLS
- */
+ * checked. Returns: %FALSE with errno set: EAGAIN if no byte has arrived yet, EPROTO if it is not
+ * TLS */
 static gboolean check_beginning(TlsStream *self)
 {
 	guint8 first;
@@ -356,14 +357,14 @@ static gssize end_receive(TlsStream *self, int result, gsize received)
 		failed = break_stream(self, "the peer renegotiates keys too often");
 	else
 		failed = set_failure(self, result);
-	/* If the other end has requested new keys but accepts no bytes, a receive must wait to
-	 * send. The caller waits for bytes to read, and would not notice. */
+	/* If the other end has requested new keys but accepts no bytes, a receive must wait until
+	 * it can send. The caller, which waits only for bytes to read, would not notice. */
 	if (received == 0 && failed < 0 && errno == EAGAIN && self->events == POLLOUT &&
 	    self->is_shaken)
 		failed = break_stream(self, "the peer requests new keys, but reads nothing");
 	if (failed < 0 && errno != EAGAIN)
 		self->receive_failure = errno;
-	/* the next receive breaks a stream that waits to send */
+	/* the next receive closes a stream that must wait to send */
 	self->has_more = failed == 0 || self->receive_failure != 0 || self->events == POLLOUT;
 	if (received == 0)
 		return failed;
@@ -488,7 +489,7 @@ gboolean tls_stream_peer_is(const TlsStream *self, const char *name)
 {
 	X509 *certificate = SSL_get0_peer_certificate(self->ssl);
 
-	/* OpenSSL treats a name that begins with a dot as a suffix */
+	/* OpenSSL interprets a name that begins with a dot as a suffix */
 	return certificate != NULL && *name != '.' &&
 	       X509_check_host(certificate, name, 0,
 			       X509_CHECK_FLAG_ALWAYS_CHECK_SUBJECT | X509_CHECK_FLAG_NO_WILDCARDS,

@@ -12,14 +12,14 @@
  */
 typedef struct _TlsStream TlsStream;
 
-/* Create the server's end or the client's end of a connection. Returns: (transfer full): or %NULL
- * with errno set.
+/* Create the server's end or the client's end of a connection. Returns: (transfer full): a stream,
+ * or %NULL with errno set.
  * @context: kept as long as it is needed */
 TlsStream *tls_stream_new_server(TlsContext *context, int fd);
 
 /* @name: the host name that the other end's certificate must have, or its IP address without
- * brackets; %NULL: any. A host name is sent to the server too (SNI). A dot at the end of a name is
- * for the resolver only, and is dropped */
+ * brackets; %NULL for any. A host name is also sent to the server (SNI). A dot at the end of a name
+ * is dropped, because only the resolver uses it */
 TlsStream *tls_stream_new_client(TlsContext *context, int fd, const char *name);
 
 /* Frees the stream. Sends nothing to the other end; see tls_stream_close(). */
@@ -27,22 +27,22 @@ void tls_stream_free(TlsStream *self);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(TlsStream, tls_stream_free)
 
 /* Begins or continues the handshake. Returns 0 when it is complete, or -1 with errno set: EAGAIN;
- * EPROTO, with the reason in tls_stream_failure(); or an error of the socket. ECONNRESET also means
- * that the other end closed it. */
+ * EPROTO, with the reason in tls_stream_failure(); or an error of the socket. ECONNRESET is also
+ * set if the other end has closed the connection. */
 int tls_stream_shake_hands(TlsStream *self);
 
 /* Returns whether the handshake was completed, even if the connection has failed since. */
 gboolean tls_stream_is_shaken(const TlsStream *self);
 
-/* Like recv(2) and send(2), return the number of bytes, 0 at the end, or -1 with errno set as
- * above. Both complete the handshake first. A server receives a few records at once. Both ends
- * close a connection on which too many TLS messages arrive, such as key updates (RFC 8446,
- * 4.6.3). */
+/* Like recv(2) and send(2), these functions return the number of bytes, 0 at the end, or -1 with
+ * errno set as above. They complete the handshake first. A server receives a few records at a time.
+ * Both ends close a connection on which too many TLS messages arrive, such as key updates (RFC
+ * 8446, 4.6.3). */
 gssize tls_stream_receive(TlsStream *self, void *bytes, gsize length);
 gssize tls_stream_send(TlsStream *self, const void *bytes, gsize length);
 
 /* After a receive: returns whether to receive again without waiting for the socket, because bytes,
- * the end or an error were already read from it. */
+ * the end or an error have already been read from it. */
 gboolean tls_stream_has_more(const TlsStream *self);
 
 /* After a receive, if tls_stream_has_more() is FALSE: returns whether only part of a record was
@@ -60,12 +60,12 @@ void tls_stream_close(TlsStream *self);
 #define TLS_STREAM_REFUSES "the peer's certificate is refused: "
 #define TLS_STREAM_REPORTS "the peer reports: "
 
-/* After EPROTO: returns the reason, for an operator. Borrowed. */
+/* After EPROTO: returns the reason, to be shown to an operator. Borrowed. */
 const char *tls_stream_failure(const TlsStream *self);
 
-/* Returns: (transfer full) (nullable): the name in the other end's certificate, for people: its
- * first alternative name (DNS), or its subject if it has none; %NULL: no certificate. Bytes that
- * are not printable ASCII are escaped as \xNN. */
+/* Returns: (transfer full) (nullable): the name in the other end's certificate, to be shown to
+ * people: its first alternative name (DNS), or its subject if it has none; %NULL if there is no
+ * certificate. Bytes that are not printable ASCII are escaped as \xNN. */
 char *tls_stream_peer(const TlsStream *self);
 
 /* Returns whether @name is an alternative name, or the common name, of the other end's certificate.

@@ -51,7 +51,7 @@ gboolean zookeeper_handle_add_digest(zhandle_t *handle, const char *auth, const 
  * server that expects TLS recognise that this is not TLS. */
 static const char QUESTION[] = "ruok\n";
 
-/* A reason for ZooKeeper to close a new connection, with the option and its default. */
+/* A possible reason why ZooKeeper closes a new connection, with the option and its default. */
 #define TOO_MANY "too many connections from this address (maxClientCnxns, 60 by default)"
 
 typedef enum {
@@ -98,12 +98,12 @@ static int connect_to(Attempt *self, const char *host)
 		return ETIMEDOUT;
 	if (getsockopt(self->fd, SOL_SOCKET, SO_ERROR, &number, &length) != 0)
 		return errno;
-	/* the connection was made, and the server has already closed it */
+	/* the connection was established, and the server has already closed it */
 	return number == EPIPE || number == ECONNRESET ? 0 : number;
 }
 
-/* Sends the question, or receives a byte of the answer. Waits for the socket. Returns as send(2) or
- * recv(2) do. */
+/* Sends the question, or receives a byte of the answer. Waits for the socket. Returns the result of
+ * send(2) or recv(2). */
 static gssize exchange_byte(const Attempt *self, gboolean sends)
 {
 	char byte;
@@ -124,7 +124,7 @@ static gssize exchange_byte(const Attempt *self, gboolean sends)
 	}
 }
 
-/* Returns: (transfer full): why there is no answer, after exchange_byte() returned @n. */
+/* Returns: (transfer full): why there is no answer. @n: the result of exchange_byte() */
 static char *describe_mute(const Attempt *self, gssize n)
 {
 	int number = errno;

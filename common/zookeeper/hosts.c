@@ -12,7 +12,7 @@
 
 #define DEFAULT_PORT 2181
 
-/* Returns: (transfer full) (nullable): one server, in the form that ZooKeeper's client accepts. */
+/* Returns: (transfer full) (nullable): a server in the form that ZooKeeper's client accepts. */
 static char *parse_server(const char *text, gboolean *out_is_tls, GError **error)
 {
 	gsize prefix = address_text_is_tls(text) ? strlen(ADDRESS_TLS_PREFIX) : 0;
@@ -31,7 +31,7 @@ static char *parse_server(const char *text, gboolean *out_is_tls, GError **error
 		return NULL;
 	}
 	*out_is_tls = address != NULL && address->is_tls;
-	/* ZooKeeper's client splits at the last colon, and does not understand brackets */
+	/* ZooKeeper's client splits at the last colon, and does not support brackets */
 	return address != NULL ? g_strdup_printf("%s:%u", address->host, (guint)address->port)
 			       : NULL;
 }
@@ -73,7 +73,7 @@ ZookeeperHosts *zookeeper_hosts_parse(const char *text, GError **error)
 
 	if (parts[0] == NULL) {
 		text_set_bad_value(error,
-				   "a ZooKeeper server is missing; write HOST:PORT,HOST:PORT/PATH");
+				   "no ZooKeeper server is given; write HOST:PORT,HOST:PORT/PATH");
 		return NULL;
 	}
 	if (strchr(list, ';') != NULL || strstr(text, "://") != NULL) {
@@ -158,9 +158,9 @@ void zookeeper_hosts_free(ZookeeperHosts *self)
 G_DEFINE_QUARK(zookeeper_hosts_error_quark, zookeeper_hosts_error)
 
 #define MAX_AUTH_BYTES  1024
-#define BYTE_ORDER_MARK "\xef\xbb\xbf" /* UTF-8's byte order mark, which some editors write */
+#define BYTE_ORDER_MARK "\xef\xbb\xbf" /* the UTF-8 byte order mark, which some editors write */
 
-/* Returns: (transfer full) (nullable): the first @max_bytes of the file, with a final NUL. Refuses
+/* Returns: (transfer full) (nullable): the first @max_bytes of the file, with a final NUL. Rejects
  * a file that others can read, and a FIFO, which would block. */
 static char *read_start(const char *path, int fd, gsize max_bytes, gsize *out_length,
 			GError **error)
@@ -218,7 +218,7 @@ static char *read_auth(const char *path, GError **error)
 				   path);
 		return NULL;
 	}
-	/* messages do not quote the text, because it can be a password */
+	/* error messages do not quote the text, because it may be a password */
 	char *end = memchr(text, '\n', length);
 	gsize line_length = end != NULL ? (gsize)(end - text) : length;
 

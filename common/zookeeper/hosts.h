@@ -11,8 +11,8 @@
 	"of "                                                                                      \
 	"them"
 
-/* The address of a ZooKeeper ensemble: "a:2181,b:2181/root". Without a path, the default root is
- * used. */
+/* The address of a ZooKeeper ensemble: "a:2181,b:2181/root". Without a path, the root is the
+ * default root. */
 typedef struct {
 	char *servers; /* "a:2181,b:2181", the form that ZooKeeper's client accepts */
 	char *root;    /* "/snowflake": begins with a slash, and does not end with one */
@@ -26,15 +26,15 @@ typedef struct {
 /**
  * zookeeper_hosts_parse:
  *
- * Each server's port is 2181 unless given. Either all servers are "tls:host:port" or none is. If
- * ZooKeeper's client was built without TLS, none can be.
+ * The default port of each server is 2181. Either all servers begin with "tls:" or none does. If
+ * ZooKeeper's client was built without TLS, "tls:" is an error.
  *
- * Returns: (transfer full) (nullable): or %NULL with an error that names what is wrong
+ * Returns: (transfer full) (nullable): the address, or %NULL with an error that says what is wrong
  */
 ZookeeperHosts *zookeeper_hosts_parse(const char *text, GError **error);
 
-/* For servers with TLS, reads the files to report errors in them, and sets certificates. For other
- * servers, does nothing. Returns %FALSE with an error set on failure. */
+/* For servers with TLS, reads the files so that errors in them are reported, and sets certificates.
+ * Does nothing for other servers. Returns %FALSE with an error set on failure. */
 gboolean zookeeper_hosts_set_tls(ZookeeperHosts *self, const TlsNames *names, GError **error);
 
 /* Returns: (transfer full) (nullable): a TLS client that, like ZooKeeper's client, does not check

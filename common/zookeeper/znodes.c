@@ -14,8 +14,9 @@
 #define FLOOR          "floor"
 #define CLAIM_PREFIX   "claim-"
 #define TOTAL_BITS     "total_bits"
-#define NONCE_LENGTH   36      /* length of a UUID */
-#define MAX_NAMES      1000000 /* an answer with more names exceeds ZooKeeper's limit of 1 MB ... */
+#define NONCE_LENGTH   36 /* length of a UUID */
+/* an answer with more names would exceed ZooKeeper's limit of 1 MB ... */
+#define MAX_NAMES      1000000
 #define MAX_DATA_BYTES (8 << 20) /* ... unless an operator has raised it */
 
 const char *const ZNODES_OF_ROOT[] = {REGISTRY, LAYOUT, LIMITS, ZNODES_DATACENTERS, NULL};
@@ -257,7 +258,8 @@ char *znode_acl_identity(const char *auth)
 	return g_strjoin(":", user, text, NULL);
 }
 
-#define TRANSPORT_TLS "tls" /* the only value; without the member, the connection has no TLS */
+/* its only value; without this member, the connection does not use TLS */
+#define TRANSPORT_TLS "tls"
 
 char *claim_record_to_json(const ClaimRecord *self)
 {
@@ -283,7 +285,7 @@ char *claim_record_to_json(const ClaimRecord *self)
 	return strict_json_print(object);
 }
 
-/* Gets a time in exactly the form that text_time_ms() writes. */
+/* Gets a time that must be in exactly the form that text_time_ms() writes. */
 static gboolean get_time(JsonObject *object, const char *name, gint64 *out_time_ms, GError **error)
 {
 	const char *text = strict_json_get_string(object, name, error);
@@ -308,12 +310,12 @@ static gboolean get_time(JsonObject *object, const char *name, gint64 *out_time_
 	return FALSE;
 }
 
-/* Gets the members that depend on the kind. @out_program: NULL for a server. @out_port: 0 for an
- * embedded node */
+/* Gets the members that depend on the kind of worker. @out_program: NULL for a server. @out_port: 0
+ * for an embedded node */
 static gboolean get_kind(JsonObject *object, const char **out_program, gint64 *out_port,
 			 GError **error)
 {
-	/* the first versions were all servers, and wrote no kind */
+	/* in the first versions, all workers were servers, and wrote no kind */
 	const char *kind = json_object_has_member(object, "kind")
 				   ? strict_json_get_string(object, "kind", error)
 				   : WORKER_KIND_SERVER;

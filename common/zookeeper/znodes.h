@@ -7,21 +7,21 @@
 #include "core/layout.h"
 
 /*
- * The paths and the data of znodes, for the server that writes them and the tool that reads them:
+ * The paths and the contents of znodes, for the server that writes them and the tool that reads
+ * them:
  *
  *   ROOT/registry                                  the ID of the registry, JSON
  *   ROOT/layout                                    the layout, JSON; without it, there is no
- * registry ROOT/limits                                    how far ahead servers can have reserved,
+ * registry ROOT/limits                                    how far ahead servers may have reserved,
  * JSON ROOT/datacenters/D/floor                       no lease begins at or before this tick, JSON
  *   ROOT/datacenters/D/claims/claim-NONCE-SEQ      ephemeral: a live server, JSON
  *   ROOT/datacenters/D/reservations/W              the record of worker ID W of D, JSON
  *
  * For the JSON of a reservation, see common/reservation-record.h; for formats and unknown members,
- * common/strict-json.h.
- * Nothing here speaks to ZooKeeper.
+ * common/strict-json.h. Nothing here communicates with ZooKeeper.
  */
 
-/* The limits of the servers' options. */
+/* The limits for the servers' options. */
 #define ZNODES_MAX_CLOCK_SKEW_MS      3600000
 #define ZNODES_MAX_RESERVATION_MS     86400000
 #define ZNODES_MAX_SESSION_TIMEOUT_MS 60000
@@ -51,30 +51,30 @@ char *znode_claim_prefix(const char *nonce);
  * @name is not the name of a claim. */
 char *znode_claim_nonce(const char *name);
 
-/* Parses @name, a datacenter ID or worker ID of 0 to @max, in decimal without sign and leading
+/* Parses @name, a datacenter ID or worker ID of 0 to @max, in decimal without sign or leading
  * zeros, as servers write it. Returns %FALSE if it is not such a number. */
 gboolean znode_parse_number(const char *name, guint max, guint *out_number);
 
-/* Return whether an answer is plausible. ZooKeeper's client also passes on answers that no
- * ZooKeeper sends: with a count or a length below 0 or far above the limits of znodes, or without
- * the data. */
+/* Return whether an answer is plausible. ZooKeeper's client passes on answers that no ZooKeeper
+ * server would send: with a count or a length that is negative or far above the limits of znodes,
+ * or without data. */
 gboolean znode_names_make_sense(gint count, char *const *names);
-/* @length: -1: no data */
+/* @length: -1 if there is no data */
 gboolean znode_data_make_sense(gint length, const char *data);
 
-/* Write and read {"id"}, the ID of the registry: a UUID that is made once, before the layout.
- * Registries of earlier versions have none until a server adds it. */
+/* Write and read {"id"}, the ID of the registry: a UUID that is created once, before the layout.
+ * Registries of earlier versions have no ID until a server adds one. */
 char *znode_registry_to_json(const char *id);
 /* Returns: (transfer full) (nullable): the ID in lower case; %NULL with an error set */
 char *znode_registry_from_json(const char *text, gsize length, GError **error);
 
 /* Write and read
  * {"epoch_ms","tick_ms","time_bits","datacenter_bits","worker_bits","sequence_bits"}, with
- * "total_bits" if the bits are not 63. */
+ * "total_bits" if the sum of the bits is not 63. */
 char *znode_layout_to_json(const Layout *layout);
 gboolean znode_layout_from_json(const char *text, gsize length, Layout *out_layout, GError **error);
 
-/* The largest values that any server with this root has ever used for these options. They limit how
+/* The largest values of these options that any server with this root has ever used. They limit how
  * far the end of a reservation can be ahead of ZooKeeper's time. */
 typedef struct {
 	gint64 max_clock_skew_ms;
@@ -86,7 +86,7 @@ gboolean znode_limits_from_json(const char *text, gsize length, ZnodeLimits *out
 				GError **error);
 
 /* A datacenter's floor, {"floor_tick","clock_tick"}. The server that creates the datacenter's
- * znodes writes 0 for both; only operators raise them. The floor is created before the
+ * znodes writes 0 for both; only operators raise these values. The floor is created before the
  * reservations, so a datacenter with reservations but without a floor is damaged. */
 typedef struct {
 	gint64 tick;       /* no lease begins at or before this tick */
@@ -94,48 +94,51 @@ typedef struct {
 } ZnodeFloor;
 
 char *znode_floor_to_json(const ZnodeFloor *floor);
-/* A text that does not parse is an error, never a floor of 0. */
+/* If the text does not parse, this is an error, never a floor of 0. */
 gboolean znode_floor_from_json(const char *text, gsize length, const Layout *layout,
 			       ZnodeFloor *out_floor, GError **error);
 
 /*
- * ACLs. The ACL of a znode is a list of entries, each with a scheme, an ID and permissions. A
- * client that matches an entry has its permissions. ACLs are not inherited, and the parent's ACL
- * decides who can make and delete a znode.
+ * The ACL of a znode is a list of entries, each with a scheme, an ID and permissions. A client that
+ * matches an entry has the entry's permissions. ACLs are not inherited. The ACL of the parent
+ * determines who can create and delete a znode.
  *
  * A znode is open if an entry of the scheme "world", which matches every client, permits more than
- * reading. Entries that name a user (digest, sasl, x509, ip) are an administrator's decision, and
- * stay.
+ * reading. Entries that name a user (digest, sasl, x509, ip) are an administrator's decision, so
+ * they are not changed.
  */
 
-/* Returns whether an entry makes the znode open. @permissions: ZooKeeper's bits */
+/* Returns whether an entry makes its znode open. @permissions: ZooKeeper's permission bits */
 gboolean znode_acl_is_open(const char *scheme, gint permissions);
 
-/* Returns: (transfer full): the ID for @auth, "user:password", in ACLs of the scheme "digest". */
+/* Returns: (transfer full): the ID that represents @auth, "user:password", in ACLs of the scheme
+ * "digest". */
 char *znode_acl_identity(const char *auth);
 
-/* The data of a claim, of a server or of an embedded node. */
+/* The data of the claim of a server or an embedded node. */
 typedef struct {
-	char *program;   /* embedded node: its program; server: NULL */
-	char *host;      /* server: its host for clients; embedded node: the machine's name */
-	guint16 port;    /* server: its port; embedded node: 0, and not in the JSON */
-	gboolean is_tls; /* server: clients use TLS; then "transport" is in the JSON */
+	char *program; /* name of an embedded node's program; NULL for a server */
+	/* server: the host at which clients reach it; embedded node: the machine's name */
+	char *host;
+	guint16 port;    /* server: its port; embedded node: 0, and omitted from the JSON */
+	gboolean is_tls; /* server: clients must use TLS; then the JSON contains "transport" */
 	gint64 pid;
 	char *version;
-	gint64 started_ms;         /* since the Unix epoch; RFC 3339 in the JSON, as "started" */
-	gint worker_id;            /* -1: there is none yet, and it is not in the JSON */
-	gint64 session_timeout_ms; /* as granted by ZooKeeper; 0: unknown, and not in the JSON */
+	gint64 started_ms; /* since the Unix epoch; RFC 3339 in the JSON, as "started" */
+	gint worker_id;    /* -1 if there is none yet; then it is omitted from the JSON */
+	/* as granted by ZooKeeper; 0 if unknown; then it is omitted from the JSON */
+	gint64 session_timeout_ms;
 } ClaimRecord;
 
 /* Returns: (transfer full): the claim as JSON. */
 char *claim_record_to_json(const ClaimRecord *self);
-/* Fills @out_record, which the caller clears. Returns %FALSE with an error set if the text is not a
- * claim. */
+/* Fills in @out_record, which the caller must clear. Returns %FALSE with an error set if the text
+ * is not a claim. */
 gboolean claim_record_from_json(const char *text, gsize length, ClaimRecord *out_record,
 				GError **error);
 /* Returns whether the claim's server holds the reservation of @worker_id: it is the owner, and its
- * claim contains this worker ID, or none yet. If the claim contains a different worker ID, the
- * server no longer uses this one.
+ * claim contains this worker ID or does not contain a worker ID yet. If the claim contains a
+ * different worker ID, the server no longer uses this one.
  * @nonce: from the claim's name */
 gboolean claim_record_holds(const ClaimRecord *self, const char *nonce,
 			    const ReservationRecord *reservation, guint worker_id);

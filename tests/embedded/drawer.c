@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * A program with an embedded node, which tests tell what to do:
+ * A program with an embedded node, controlled by tests:
  *
  *   drawer PROGRAM START-TIMEOUT-MS [NAME=VALUE]...
  *
- * It says "event=ready" when it has a node, or "event=failed" and why not, and ends. Its log is as
- * snowflaked's. Then it reads commands, and ends in order at the end of file or by SIGTERM:
+ * It prints "event=ready" when it has a node, or "event=failed" with the reason, and exits. Its log
+ * has the format of snowflaked's. Then it reads commands, and exits normally at the end of file or
+ * on SIGTERM:
  *
  *   draw N    answers "run FIRST COUNT" for IDs, N in all, or "refused CODE MESSAGE", then "done 0"
  *   fork N    draws in a thread; meanwhile a child is refused, which answers "child CODE MESSAGE",
@@ -70,7 +71,7 @@ static void print_runs(const GArray *runs)
 	}
 }
 
-/* By both calls, in turns. */
+/* Uses both calls, alternately. */
 static gboolean draw_some(SnowflakeNode *node, guint most, GArray *runs, GError **error)
 {
 	Run run = {.count = 1};
@@ -109,7 +110,7 @@ static gpointer run_load(gpointer data)
 
 	while (!g_atomic_int_get(&self->stop))
 		if (!draw_some(self->node, MOST, self->runs, NULL))
-			g_usleep(1000); /* lint: allow sleep: refused, it tries again */
+			g_usleep(1000); /* lint: allow sleep: pause between retries */
 	return NULL;
 }
 
@@ -167,7 +168,7 @@ static void obey(SnowflakeNode *node, const char *command)
 	fflush(stdout);
 }
 
-/* What is read now is interrupted, and what is read later fails. */
+/* Interrupts the current read, and makes later reads fail. */
 static void on_signal(int number G_GNUC_UNUSED)
 {
 	close(STDIN_FILENO);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* A fuzz target as a test: every input of a directory, and so many mutations of them, the same in
- * every run. */
+/* Runs a fuzz target as a test, on every input in a directory and on a number of mutations of them.
+ * The mutations are the same in every run. */
 #include <stdlib.h>
 
 #include "tests/fuzz/fuzz.h"
@@ -23,7 +23,7 @@ static int compare_names(gconstpointer a, gconstpointer b)
 	return g_strcmp0(*(char *const *)a, *(char *const *)b);
 }
 
-/* Returns: (transfer full): of GBytes, by name. */
+/* Returns: (transfer full) (element-type GBytes): the inputs, sorted by name. */
 static GPtrArray *read_corpus(const char *directory)
 {
 	g_autoptr(GPtrArray) names = g_ptr_array_new_with_free_func(g_free);
@@ -45,7 +45,7 @@ static GPtrArray *read_corpus(const char *directory)
 	return inputs;
 }
 
-/* The end becomes another input's. */
+/* Replaces the end of the input by that of another one. */
 static void splice(GRand *random, GByteArray *input, GBytes *other)
 {
 	gsize length, from;

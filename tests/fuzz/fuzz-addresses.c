@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Where servers are, and who may call: texts of options and of other servers. The first byte says
- * which. */
+/* Parsers of addresses and allow lists, in options and in data from other servers. The first byte
+ * selects the parser. */
 #include <string.h>
 #include <sys/socket.h>
 
@@ -23,7 +23,7 @@ static void check_same(const Address *a, const Address *b)
 	g_assert_cmpint(a->is_tls, ==, b->is_tls);
 }
 
-/* What an address is written as is that address. */
+/* The text of an address parses as the same address. */
 static void check_address(Parse parse, const char *text)
 {
 	g_autoptr(GError) error = NULL;
@@ -45,7 +45,7 @@ static void check_address(Parse parse, const char *text)
 	check_same(address, again);
 }
 
-/* ZooKeeper's client takes what it is told, and ends the process if it is what it cannot read. */
+/* ZooKeeper's client ends the process if it cannot parse its argument. */
 static void check_hosts(const char *text)
 {
 	g_autoptr(GError) error = NULL;
@@ -77,7 +77,7 @@ static void check_allow_list(const char *text)
 	if (list == NULL)
 		return;
 	g_assert_cmpstr(allow_list_text(list), ==, text);
-	/* a peer without an address is refused */
+	/* a peer without an address is rejected */
 	g_assert_false(allow_list_admits(list, -1, NULL));
 }
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /* Any bytes as a file of the audit log. The reader of files has to find the lines that
- * audit_entry_parse() accepts, and no others. An entry that is formatted
- * again is parsed as the same entry. */
+ * audit_entry_parse() accepts, and no others. An entry that is formatted again is parsed as the
+ * same entry. */
 #include <string.h>
 
 #include "audit/entry.h"

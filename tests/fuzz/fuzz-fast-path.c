@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Any bytes, to a server with the fast path in two pieces and to one without it in one: they must
- * say the same. The first byte says where to cut. */
+/* Sends any bytes in two pieces to a server with the fast path, and in one piece to a server
+ * without it. Both must send the same replies. The first byte determines the position of the
+ * cut. */
 #include <string.h>
 
 #include "tests/fuzz/fuzz.h"
 #include "tests/unit/server/pair.h"
 
-/* Calls that are answered with random bits, of which no two servers have the same. */
+/* Calls whose replies contain random bits, so that no two servers reply with the same. */
 static gboolean asks_for_random_bits(const guint8 *data, gsize size)
 {
 	static const char *const CALLS[] = {"get_ulids", "get_uuids"};

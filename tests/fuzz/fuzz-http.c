@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Any bytes, in two pieces, to the HTTP port of a server that runs. The first byte says where to
- * cut. If it answers, then in HTTP. */
+/* Sends any bytes in two pieces to the HTTP port of a running server. The first byte determines the
+ * position of the cut. If the server answers, the answer must be HTTP. */
 #include <string.h>
 
 #include "tests/fuzz/fuzz.h"

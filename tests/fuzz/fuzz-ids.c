@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Texts of IDs, ULIDs, UUIDs and layouts, and IDs and times in any layout. The first byte says
- * which. What was read, written and read again is the same. */
+/* Parses texts of IDs, ULIDs, UUIDs and layouts, and converts IDs and times in any layout. The
+ * first byte selects one of these. A value that was parsed, formatted and parsed again must be the
+ * same. */
 #include <string.h>
 
 #include "client/snowflake-id.h"

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Any bytes from a server, on a connection that never waits and gets them in two pieces, or on one
- * that waits. The first byte says on which, and which call they answer; the second the count of IDs
- * of that call; the third where to cut; the fourth what precedes them: nothing, or a right frame
- * and header. */
+/* Any bytes from a server, either in two pieces on a connection that never waits, or on a
+ * connection that waits. The first byte selects the connection and the call that the bytes answer;
+ * the second is the call's count of IDs; the third determines the position of the cut. The fourth
+ * determines whether the bytes follow a valid frame and header. */
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -18,9 +18,10 @@
 enum { CALL, COUNT, CUT, TYPE, N_BYTES };
 
 #define SEQID     1 /* sequence ID of the first call of each client */
-#define MOST_WAYS 3 /* steps to see the last piece, and the end after it */
+/* number of steps after which the last piece, and the end after it, must have been seen */
+#define MOST_WAYS 3
 
-/* Where the server is. */
+/* The address of the server. */
 typedef struct {
 	int fd;
 	Address *address;

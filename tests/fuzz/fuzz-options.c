@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* What an operator asks for: a config file, a command line, the settings of an embedded node. The
- * first byte says which; arguments have newlines between. What was understood, given again as a
- * command line, is understood alike. */
+/* Options from a config file, from a command line, or as settings of an embedded node. The first
+ * byte selects one of these; arguments are separated by newlines. Options that were parsed, and are
+ * passed again as a command line, must have the same values. */
 #include <string.h>
 
 #include "options/options-table.h"
@@ -39,7 +39,7 @@ static Options *read_command_line(const guint8 *data, gsize size, GError **error
 {
 	g_auto(GStrv) args = split(data, size, PROGRAM "\n");
 
-	/* a file of this machine is no part of the input */
+	/* a file of this machine is not part of the input */
 	for (char **arg = args; *arg != NULL; arg++)
 		if (g_str_has_prefix(*arg, "--config")) {
 			g_set_error_literal(error, G_OPTION_ERROR, G_OPTION_ERROR_FAILED, "a file");
@@ -60,7 +60,7 @@ static void add(GPtrArray *args, const OptionSpec *spec, const char *text)
 	g_ptr_array_add(args, g_strdup_printf("--%s=%s", spec->name, text));
 }
 
-/* One argument, or one for each of a list's. */
+/* Adds an argument; for a list, one for each element. */
 static void add_option(GPtrArray *args, const Options *options, const OptionSpec *spec)
 {
 	g_autofree char *text = NULL;

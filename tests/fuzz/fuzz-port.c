@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Any bytes, in two pieces, to the port of a server that runs: accepted, read by an event loop,
- * answered, hung up on. The first byte says which: of TCP, of TLS, a local socket; the second where
- * to cut. */
+/* Sends any bytes in two pieces to a port of a running server, which accepts the connection, reads,
+ * answers and closes it. The first byte selects the port: TCP, TLS or a local socket. The second
+ * determines the position of the cut. */
 #include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/live.h"
 

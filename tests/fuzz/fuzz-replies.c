@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Any bytes as the answer to any call. The first byte says to which, the second how many IDs it
- * asked for, the third whether a right header stands before the bytes, and of what type. */
+/* Any bytes as the answer to any call. The first byte selects the call, and the second is its
+ * number of IDs. The third determines whether the bytes follow a valid header, and its type. */
 #include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/inputs.h"
 #include "tests/fuzz/replies.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Any bytes, to the scanner of messages: at once and byte by byte, which must come to the same. */
+/* Scans any bytes as a message, both at once and byte by byte. The results must be the same. */
 #include "common/thrift/scanner.h"
 #include "tests/fuzz/fuzz.h"
 
@@ -23,7 +23,7 @@ static void check_header(const Scanner *whole, const Scanner *piecewise, gsize s
 	g_assert_cmpuint(a->text_offset + a->text_length, <=, size);
 }
 
-/* While the scanner waits for the rest of a message, the beginning is valid. */
+/* While the scanner waits for the rest of a message, its beginning must be valid. */
 static void check_beginnings(const guint8 *message, gsize length)
 {
 	const char *reason;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Any bytes, in two pieces, to the server from bytes to bytes. The first byte says where to cut. */
+/* Passes any bytes in two pieces to the server's code between the sockets. The first byte
+ * determines the position of the cut. */
 #include "tests/fuzz/fuzz.h"
 #include "tests/unit/server/stack.h"
 

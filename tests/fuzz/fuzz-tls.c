@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Any bytes to one end of TLS, over a socket. The first byte says to which and when: to the
- * server's or the client's at the start, or to the server's after a true handshake, where they are
- * nothing that it believes; or as what its client sends, which is to arrive. The second says where
- * to cut. */
+/* Sends any bytes to one end of a TLS connection over a socket. The first byte selects the end and
+ * the time: to the server or the client at the start, or to the server after a complete handshake,
+ * where the bytes must be rejected. Or the client sends them as data, which must arrive. The second
+ * byte determines the position of the cut. */
 #include <errno.h>
 #include <poll.h>
 #include <string.h>
@@ -17,14 +17,14 @@
 enum { KIND, CUT, N_BYTES };
 enum { TO_SERVER, TO_CLIENT, AFTER_HANDSHAKE, WITHIN, N_KINDS };
 
-#define MOST_ROUNDS 16 /* rounds of a handshake, in each direction */
+#define MOST_ROUNDS 16 /* number of rounds of a handshake, in each direction */
 
 typedef struct {
 	TlsContext *server;
 	TlsContext *client;
 } Contexts;
 
-/* Each shows the certificate of this process, and believes it. */
+/* Both ends present the certificate of this process, and trust it. */
 static const Contexts *contexts_get(void)
 {
 	static Contexts self;
@@ -38,7 +38,7 @@ static const Contexts *contexts_get(void)
 	return &self;
 }
 
-/* A socket with a server's end of TLS, and one with a client's. */
+/* A pair of connected sockets, one with a server's end of TLS and one with a client's. */
 typedef struct {
 	int server_fd;
 	int client_fd;
@@ -69,7 +69,7 @@ static void ends_clear(Ends *self)
 	close(self->client_fd);
 }
 
-/* After a function that has failed with errno. */
+/* Checks errno after a function has failed. */
 static void check_failure(const TlsStream *stream)
 {
 	g_assert_cmpint(errno, !=, 0);
@@ -80,13 +80,13 @@ static void check_failure(const TlsStream *stream)
 			      tls_stream_events(stream) == POLLOUT);
 }
 
-/* Bytes come from outside. %FALSE: it is broken. */
+/* Sends bytes from outside. Returns %FALSE if the connection is broken. */
 static gboolean arrive(TlsStream *stream, int from, const guint8 *bytes, gsize length)
 {
 	gssize n;
 	guint8 byte;
 
-	/* it may have been shut at the other end */
+	/* the other end may have closed it */
 	if (length > 0 && send(from, bytes, length, MSG_NOSIGNAL) < 0)
 		return FALSE;
 	n = tls_stream_receive(stream, &byte, 1);
@@ -96,7 +96,7 @@ static gboolean arrive(TlsStream *stream, int from, const guint8 *bytes, gsize l
 	return n < 0 && errno == EAGAIN;
 }
 
-/* Nobody but its other end can tell it anything. */
+/* Only the other end can send valid messages. */
 static void feed(TlsStream *stream, int from, const guint8 *bytes, gsize length, gsize cut)
 {
 	guint8 byte;
@@ -122,7 +122,8 @@ static void shake_hands(Ends *self)
 	g_assert_true(tls_stream_peer_is(self->server, "localhost"));
 }
 
-/* What one end sends, the other receives, and then that it was all. */
+/* Sends data from one end, and checks that the other end receives them, and then the end of the
+ * connection. */
 static void pass(Ends *self, const guint8 *bytes, gsize length, gsize cut)
 {
 	g_autofree guint8 *received = g_malloc(length + 1);

@@ -3,15 +3,15 @@
 
 #include <glib.h>
 
-/* What several targets make of their input. */
+/* Conversions of the input that several targets need. */
 
 /* Returns: (transfer full): @data up to its first NUL. */
 char *input_text(const guint8 *data, gsize size);
 
-/* The path of a file without a name that holds @data. There is one such file: it is another's with
- * the next call. Borrowed. */
+/* Returns the path of an unnamed file that contains @data. There is only one such file: the next
+ * call replaces its content. Borrowed. */
 const char *input_file(const void *data, gsize size);
 
-/* Checks that there is an error if, and only if, @failed, and that its message is one printable
- * line. Clears it. */
+/* Checks that there is an error if and only if @failed, and that its message is one printable line.
+ * Clears the error. */
 void input_check_error(gboolean failed, GError **error);

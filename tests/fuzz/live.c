@@ -26,7 +26,7 @@
 
 #define HTTP_ANSWERS_MS 5
 
-static char *directory; /* state directory of the server; NULL: it has not started */
+static char *directory; /* state directory of the server; NULL if it has not started */
 static Server server;
 static guint16 ports[LIVE_N_PORTS];
 
@@ -39,7 +39,7 @@ static struct sockaddr_in loopback(guint16 port)
 	};
 }
 
-/* A socket that listens on a port which nobody else has. */
+/* A socket that listens on a free port. */
 static int listen_somewhere(guint16 *out_port)
 {
 	struct sockaddr_in address = loopback(0);
@@ -75,7 +75,7 @@ static Options *options_new(void)
 	return options;
 }
 
-/* HTTP, on a socket of which the port is known. */
+/* The socket of the HTTP port, whose number is known. */
 static void add_admin(GError **error)
 {
 	g_autoptr(GArray) sockets = g_array_new(FALSE, FALSE, sizeof(int));
@@ -191,7 +191,7 @@ static gboolean on_late(gpointer user_data)
 	return G_SOURCE_REMOVE;
 }
 
-/* Connections are accepted in this thread, meanwhile. */
+/* Meanwhile, this thread accepts connections. */
 static void hear_to_the_end(int fd, Client *client)
 {
 	guint late = g_timeout_add(HANG_GUARD_MS, on_late, "does not hang up");
@@ -213,7 +213,7 @@ static void wait_until_it_has_closed(void)
 	g_source_remove(late);
 }
 
-/* It may have hung up already. */
+/* the server may already have closed the connection */
 static void say(int fd, const guint8 *bytes, gsize length)
 {
 	gssize n = length > 0 ? send(fd, bytes, length, MSG_NOSIGNAL) : 0;
@@ -221,8 +221,9 @@ static void say(int fd, const guint8 *bytes, gsize length)
 	g_assert_true(n == (gssize)length || errno == EPIPE || errno == ECONNRESET);
 }
 
-/* libmicrohttpd overlooks an end of file that comes with bytes which are no whole request, and
- * hangs up after ten seconds. So a client without a request hangs up. */
+/* libmicrohttpd misses an end of file that arrives together with an incomplete request, and closes
+ * the connection after ten seconds. So a client without a complete request closes the connection
+ * itself. */
 static gboolean is_silent(int fd)
 {
 	struct pollfd answered = {.fd = fd, .events = POLLIN};

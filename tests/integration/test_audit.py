@@ -342,7 +342,7 @@ class ToScribe(AuditTest):
                              options=("--stop-timeout", 0))
         server.call("get_id", "agent")
         self.assertEqual(server.wait_event("audit-failed").fields["error"],
-                         "not a reply of a Scribe server")
+                         "not a reply from a Scribe server")
 
     def test_it_is_another_one_meanwhile(self):
         scribe = Scribe(self)

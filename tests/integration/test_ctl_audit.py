@@ -107,7 +107,7 @@ class Listing(AuditTest):
             f"{first}:3: damaged, not an AuditLogEntry", f"{first}:4: damaged, not base64",
             f"{first}:6: damaged, not an AuditLogEntry", f"{second}:1: damaged, not base64",
             f"{second}:2: damaged, not an AuditLogEntry", f"{second}:3: damaged, a negative ID",
-            f"{second}:4: damaged, a gap of no ID",
+            f"{second}:4: damaged, a gap with fewer than one missing ID",
             f"{second}:5: damaged, longer than 4096 bytes",
             f"{second}:6: damaged, longer than 4096 bytes",
             f"{second}:8: damaged, longer than 4096 bytes")])
@@ -241,7 +241,7 @@ class Misuse(AuditTest):
                           "cannot read standard input: Is a directory")
 
 
-SUMMARY = ("{} entries, {} of them delivered again; {} IDs, {} of them issued more than once")
+SUMMARY = ("{} entries, {} of them repeated; {} IDs, {} of them issued more than once")
 
 
 class Duplicates(AuditTest):
@@ -261,8 +261,8 @@ class Duplicates(AuditTest):
             ["1", time, "1", "a", f"{second}:8"], ["1", time, "1", "b", f"{second}:2"],
             ["4", time, "1", "web", f"{second}:6"], ["4", time, "2", "web", f"{second}:3"],
         ], 12, 5, 5, 2)
-        self.assertEqual(done.stderr, "snowflakectl: 12 IDs are missing from the log, in 2 gaps: "
-                                      "they can be duplicates too\n")
+        self.assertEqual(done.stderr, "snowflakectl: 12 IDs are missing from the log, in 2 gaps; "
+                                      "they may be duplicates too\n")
 
     def test_a_reader_that_has_had_enough(self):
         """If the reader ends before a duplicate was printed, the status must not mean that there is

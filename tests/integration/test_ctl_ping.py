@@ -84,7 +84,7 @@ class Ping(CtlTest):
         address = serve(Extended(clock_skew_ms=-int(time.time() * 1000) - 3600000))
         done = run("ping", *named(address))
         self.assertEqual(done.returncode, 1)
-        self.assertRegex(done.stdout, f"^{address}: not a reply of a Snowflake server: "
+        self.assertRegex(done.stdout, f"^{address}: not a reply from a Snowflake server: "
                                       r"a time of -\d+ ms\n$")
 
 

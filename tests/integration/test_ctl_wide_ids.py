@@ -105,11 +105,11 @@ class Converting(CtlTest):
 
     def test_refusals(self):
         cases = (
-            ("", "is not a UUID, and not an ID"),
-            ("abc", "is not a UUID, and not an ID"),
+            ("", "is neither a UUID nor a decimal ID"),
+            ("abc", "is neither a UUID nor a decimal ID"),
             ("-1", "unknown option"),
             (str(2**63), "is above 9223372036854775807"),
-            ("01ARZ3NDEKTSV4RRFFQ69G5FAV", "is not a UUID, and not an ID"),
+            ("01ARZ3NDEKTSV4RRFFQ69G5FAV", "is neither a UUID nor a decimal ID"),
             (UUID_OF_IT[:-1] + "g", "not a UUID"),
             (UUID_OF_IT.replace("-7", "-4"), "version 7"),
             (UUID_OF_IT.replace("-8", "-c"), "version 7"),

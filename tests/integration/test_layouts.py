@@ -118,14 +118,14 @@ class Range(CtlTest):
             ((*HOUR, "--layout", "nonsense"), 'unknown layout "nonsense"; use twitter'),
             ((*HOUR, "--layout", definition(0, sequence=7)), "add total_bits=53"),
             ((*HOUR, "extra"), 'range takes no argument; unexpected argument "extra"'),
-            *((("--from", text, "--to", 1795262400000), f'--from TIME: "{text}" is not a time ')
+            *((("--from", text, "--to", 1795262400000), f'--from TIME: "{text}" is not a time;')
               for text in ("", "now", "-1", "1e12", "253402300800000", "2026-11-21",
                            "2026-11-21T12:00:00", "2026-11-21T12:00Z", "20261121T120000Z",
                            "2026-W47-6T12:00:00Z", "2026-02-29T12:00:00Z", "2026-11-21T24:00:00Z",
                            "2026-12-31T23:59:60Z",
                            "2026-11-21T12:00:00,657Z",
                            "2026-11-21T12:00:00+05", "2026-11-21T12:00:00+25:00")),
-            (("--from", 1795262400000, "--to", "x\n"), r'--to TIME: "x\x0a" is not a time '),
+            (("--from", 1795262400000, "--to", "x\n"), r'--to TIME: "x\x0a" is not a time;'),
         )
         for arguments, words in cases:
             with self.subTest(arguments):
@@ -138,7 +138,8 @@ class Range(CtlTest):
 class Decode(CtlTest):
     def test_high_bits(self):
         done = run("decode", "--layout", "js-safe", 2**53 - 1, 2**53)
-        self.assert_fails(done, 1, f"ID {2**53} does not fit the layout, 0 to {2**53 - 1}")
+        self.assert_fails(done, 1, f"ID {2**53} does not fit the layout, which allows 0 to "
+                                   f"{2**53 - 1}")
         self.assertEqual(len(done.stdout.splitlines()), 2)
 
     def test_ids_of_others(self):
@@ -183,7 +184,7 @@ class Served(ServerTest):
 
     def test_fewer_bits_have_to_be_meant(self):
         server = self.start("--layout", definition(JS_SAFE_EPOCH_MS, sequence=7), ready=False)
-        self.assert_refused(server, 2, "layout: the four fields have 53 bits in all, but "
+        self.assert_refused(server, 2, "layout: the four fields have 53 bits in total, but "
                             "must have 63; for 53 bits, add total_bits=53")
 
     def test_one_that_has_ended(self):

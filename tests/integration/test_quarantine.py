@@ -78,8 +78,8 @@ class Quarantine(QuarantineTest):
                          [["1", "-", until, "0"], ["2", time_of(past), until, "0"]])
         self.assertEqual(lines[3:], [
             "2 floors raised, 0 already higher and unchanged; no server claims a worker ID before "
-            f"{until}: ZooKeeper's time, and 10000 ms of --max-clock-skew, and "
-            f"600000 ms of --reservation (as {self.registry.root}/limits has them), and 10000 ms"])
+            f"{until}: ZooKeeper's time + --max-clock-skew (10000 ms) + --reservation "
+            f"(600000 ms; both values: from {self.registry.root}/limits) + a margin of 10000 ms"])
 
     def test_a_floor_is_never_lowered(self):
         """A floor is never lowered, but it is rewritten, so that its new version notifies
@@ -129,18 +129,18 @@ class Quarantine(QuarantineTest):
         skew, reservation = "--max-clock-skew", "--reservation"
         noted = json.dumps({"max_clock_skew_ms": SKEW_MS, "reservation_ms": RESERVATION_MS})
         cases = (
-            (noted, (), (10, 600), "as /"),
-            (noted, (skew, 9999, reservation, 599999), (10, 600), "as /"),
-            (noted, (skew, 1800000), (1800, 600), "as given and in /"),
-            (noted, (reservation, 3600000), (10, 3600), "as given and in /"),
+            (noted, (), (10, 600), "from /"),
+            (noted, (skew, 9999, reservation, 599999), (10, 600), "from /"),
+            (noted, (skew, 1800000), (1800, 600), "from the options and /"),
+            (noted, (reservation, 3600000), (10, 3600), "from the options and /"),
             (noted, (skew, 604800000, reservation, 604800000), (604800, 604800),
-             "as given and in /"),
+             "from the options and /"),
             (None, (), MOST, "the maximum that servers allow, because there is no /"),
             (None, (skew, 20000), MOST,
              "the maximum that servers allow, because there is no /"),
             (None, (reservation, 7000), MOST,
              "the maximum that servers allow, because there is no /"),
-            (None, (skew, 20000, reservation, 7000), (20, 7), "as given; there is no /"),
+            (None, (skew, 20000, reservation, 7000), (20, 7), "from the options; there is no /"),
             ("{}", (), MOST, "does not parse"),
             ("{}", (skew, 20000, reservation, 7000), (20, 7), "does not parse"),
         )
@@ -215,7 +215,7 @@ class Quarantine(QuarantineTest):
                 proxy.answer(NO_NODE, opcodes, path.encode() + end)
             self.assert_fails(run("--zookeeper", proxy.connect_string + self.registry.root,
                                   "registry", "quarantine", "--yes"),
-                              1, f"{gone} was deleted meanwhile by another client", "again")
+                              1, f"another client has deleted {gone} in the meantime", "again")
             proxy.heal()
             self.assert_ok(self.quarantine())
 
@@ -468,8 +468,9 @@ class Live(QuarantineTest):
             else:
                 self.assertEqual(process.returncode, 1, complaints)
                 self.assertEqual(complaints.splitlines(), [
-                    "snowflakectl: datacenter 9 was created meanwhile, and its floor is not raised",
-                    "snowflakectl: 2 servers registered meanwhile",
+                    "snowflakectl: datacenter 9 was created in the meantime, and its floor was not "
+                    "raised",
+                    "snowflakectl: 2 servers registered in the meantime",
                     "  datacenter 1  worker 4  a.example:7609",
                     "  datacenter 9  worker -  a.example:7610",
                     "snowflakectl: the registry is not safe yet; block the servers' access to this "
@@ -497,7 +498,7 @@ class Asking(RegistryTest):
     def test_yes_goes_on(self):
         status, said = self.answer(b"yes\n")
         self.assertEqual(status, 0, said)
-        for word in ("datacenter 0 ", "620 s", f"{self.registry.root}/limits has them",
+        for word in ("datacenter 0 ", "620 s", f"{self.registry.root}/limits",
                      "--max-clock-skew 10000", "--reservation 600000", "--datacenter-id"):
             self.assertIn(word, said)
         self.assertEqual(self.registry.read_floor(0).version, 1)
@@ -604,7 +605,7 @@ class Servers(ZooKeeperTest):
             what = "is missing" if text is None else "does not parse"
             remedy = "" if text is None else "delete it, and "
             self.assert_refused(late, 1, "event=failed", f"{self.tree.floor_path()} in ZooKeeper "
-                                f"{what}", f"so no worker ID can be claimed; {remedy}run "
+                                f"{what}", f", so no worker ID can be claimed; {remedy}run "
                                 "snowflakectl registry quarantine, with --even-if-servers-live")
             if text is not None:  # no server repairs it
                 self.assertEqual(self.tree.client.get(self.tree.floor_path())[0], text)

@@ -293,7 +293,9 @@ class Fleets(RelayTest):
                 (["no-such-host.invalid:7609"],
                  "no-such-host.invalid:7609: cannot resolve the name: "),
                 ([silent], f"{silent}: no answer within "),
-                ([gone], f"{gone.name}: this address is the relay itself; remove it from --relay")):
+                ([f"localhost:{gone.port}"],
+                 f"localhost:{gone.port}: this address is the relay itself; remove it from "
+                 "--relay")):
             with self.subTest(why):
                 relay = self.start_relay(servers, ready=False, listen=gone.name)
                 # before it listens, a relay that connects to itself is refused

@@ -235,8 +235,8 @@ class WrongUse(CtlTest):
     def test_status_2(self):
         number = 'snowflakectl: {} "{}" is not a whole number from {} to {}'
         cases = (
-            ((), "snowflakectl: a command is missing; see snowflakectl --help"),
-            (("--json",), "a command is missing"),
+            ((), "snowflakectl: no command is given; see snowflakectl --help"),
+            (("--json",), "no command is given"),
             (("-",), 'unknown command "-"; see snowflakectl --help'),
             (("id", "-n"), "-n"),
             (("id", "-n", "0"), number.format("-n N:", 0, 1, 2**63 - 1)),

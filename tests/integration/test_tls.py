@@ -216,7 +216,7 @@ class Refused(TlsTest):
         """The unit test tls-refusals tests every reason, with the messages of both ends."""
         server = self.serve(mutual=True)
         self.assert_refused(server, self.context_of_any(self.stranger), "unknown ca")
-        self.assert_told(server, "the peer's certificate is refused: unable to get local issuer "
+        self.assert_told(server, "the peer's certificate was rejected: unable to get local issuer "
                                  "certificate")
         self.assertEqual(server.counters()["closed_handshake"], 1)
         self.assert_serves(server, self.authority.context(self.billing))
@@ -232,7 +232,7 @@ class Refused(TlsTest):
         ctl = self.id_of(address, "--tls-ca", self.authority.certificate)
         self.assertEqual((ctl.returncode, ctl.stdout), (1, ""))
         self.assertEqual(ctl.stderr, f"snowflakectl: {address}: cannot connect: TLS: the peer's "
-                                     "certificate is refused: hostname mismatch\n")
+                                     "certificate was rejected: hostname mismatch\n")
         told = server.wait_event("handshake-failed").fields["reason"]
         self.assertRegex(told.lower(), "^the peer reports: .*bad certificate$")
         ctl = self.id_of(address, "--tls-ca", self.authority.certificate, "--tls-any-name")
@@ -297,7 +297,8 @@ class Refused(TlsTest):
         tls = ("--listen", "tls:127.0.0.1:0")
         broken = self.files / "broken.pem"
         broken.write_text("nothing\n")
-        cases = ((tls, 2, "listen: tls: requires tls-certificate and tls-key"),
+        cases = ((tls, 2, 'listen: an address with the prefix "tls:" requires '
+                          "tls-certificate and tls-key"),
                  ((*tls, *certificate), 2, "tls-certificate: needs tls-key"),
                  (("--tls-key", self.pair.key), 2, "tls-key: needs tls-certificate"),
                  (("--tls-client-ca", self.authority.certificate), 2,

@@ -101,7 +101,7 @@ class OfCallers(RenewedTest):
 
     def assert_refused_by(self, server):
         reason = server.wait_event("handshake-failed").fields["reason"]
-        self.assertRegex(reason, "^the peer's certificate is refused: ")
+        self.assertRegex(reason, "^the peer's certificate was rejected: ")
         self.assertEqual(self.handshakes_with(server), 0)
 
     def take_until_of(self, worker_id, draw):

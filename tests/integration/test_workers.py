@@ -315,7 +315,7 @@ class Options(RegistryTest):
         wrong = secret_file(self.directory / "wrong", "ids:guess\n")
         self.assert_fails(self.ctl("workers"), 1, "no permission", "with --zookeeper-auth")
         self.assert_fails(self.ctl("--zookeeper-auth", wrong, "workers"), 1, "no permission",
-                          "are not those of the servers")
+                          "differ from those of the servers")
         listed, = self.listed("--zookeeper-auth", right, "workers", status=1)
         self.assertEqual(listed["worker_id"], 3)
 

@@ -192,7 +192,7 @@ class SomeoneElses(AuthTest):
             self.insider.set_acls(self.tree.reservation_path(worker_id), acl)
             proxy.reset()  # so that the server reads it
             lost = server.wait_event("worker-lost")
-            self.assertIn("has ended, and ZooKeeper refuses it", lost.fields["error"])
+            self.assertIn("has ended, and ZooKeeper denies access to it", lost.fields["error"])
             draw.wait_ids()
             self.assertNotEqual(server.call("get_worker").worker_id, worker_id)
             self.assert_increasing(draw.numbers)

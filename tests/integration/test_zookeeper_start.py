@@ -113,7 +113,7 @@ class NoRegistry(ZooKeeperTest):
         self.member().terminate()
         wrong = self.root + "s"
         self.assert_refused(self.member(root=wrong, ready=False, creates=False), 1,
-                            "event=failed", f"ZooKeeper has no registry at {wrong}: ",
+                            "event=failed", f"ZooKeeper has no registry at {wrong}; ",
                             "--zookeeper", "snowflakectl registry init", "--create-registry")
         self.assertFalse(self.tree.client.exists(wrong))
         self.assertEqual(worker_id_of(self.member(creates=False)), 0)
@@ -125,7 +125,7 @@ class NoRegistry(ZooKeeperTest):
         known = self.tree.registry_id()
         self.assert_refused(self.member("--registry-id", other, ready=False), 1, "event=failed",
                             f"the registry at {self.root} in ZooKeeper is {known}, "
-                            f"--registry-id is {other}: ")
+                            f"but --registry-id is {other}; ")
         self.member("--registry-id", known.upper())
 
     def test_a_new_registry_with_an_id(self):

@@ -300,7 +300,7 @@ class ByItself(TlsTest):
     def test_what_is_wrong(self):
         authority = self.authority.certificate
         cases = ((self.others.certificate, self.own,
-                  "the peer's certificate is refused: unable to get local issuer certificate"),
+                  "the peer's certificate was rejected: unable to get local issuer certificate"),
                  (authority, self.stranger, "certificate unknown"))
         for ca, pair, words in cases:
             with self.subTest(words):

@@ -63,7 +63,7 @@ class Refused(ZooKeeperTest):
         for parent in (self.root + "-locked", self.root + "-ephemeral"):
             with self.subTest(parent):
                 server = self.member(root=parent + "/deeper", ready=False)
-                self.assert_refused(server, 1, "event=failed", f"cannot make {parent}/deeper",
+                self.assert_refused(server, 1, "event=failed", f"cannot create {parent}/deeper",
                                     "--zookeeper-auth")
 
     def test_another_layout_while_serving(self):
@@ -92,7 +92,7 @@ class Refused(ZooKeeperTest):
         draw = self.draw(server)
         draw.wait_ids()
         self.replace_root(None)
-        self.assertIn(f"ZooKeeper has no registry at {self.root}: ",
+        self.assertIn(f"ZooKeeper has no registry at {self.root}; ",
                       server.wait_event("zookeeper-refused").fields["error"])
         self.assertIsNotNone(server.find("worker-lost"))
         self.assertRegex(draw.wait_failure(), "^WorkerIdUnavailable")
@@ -110,7 +110,7 @@ class Refused(ZooKeeperTest):
         former, other = self.tree.registry_id(), str(uuid.uuid4())
         self.replace_root(znodes.LAYOUT, other)
         self.assertRegex(server.wait_event("zookeeper-refused").fields["error"],
-                         f"is another one: its ID is {other}, and was {former}; .*restart")
+                         f"is a different one: its ID is now {other}, and was {former}; .*restart")
         self.assertIsNotNone(server.find("worker-lost"))
         self.assertRegex(draw.wait_failure(), "^WorkerIdUnavailable")
         draw.stop()

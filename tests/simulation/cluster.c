@@ -20,8 +20,8 @@
 #define MAX_SERVERS        16
 #define CONNECT_TIMEOUT_MS 20000
 #define MAX_AHEAD_MS       10
-#define MIN_ANSWER_US      500 /* least time until a peer answers */
-#define N_FAULTS           23  /* kinds of do_fault() */
+#define MIN_ANSWER_US      500 /* minimum time until a peer answers */
+#define N_FAULTS           23  /* number of kinds of do_fault() */
 
 static struct {
 	ClusterConfig config;
@@ -35,12 +35,12 @@ static struct {
 		guint n_lost;
 		char *why_lost;
 	} warnings[MAX_SERVERS];
-	gint64 contradicts_until_us; /* until then, server @contradicting reports a wrong worker ID
-					to its peers */
+	/* until this time, server @contradicting reports a wrong worker ID to its peers */
+	gint64 contradicts_until_us;
 	guint contradicting;
-	GHashTable *floors; /* nonce to the floor's tick at the last claim of that process */
+	GHashTable *floors; /* maps a nonce to the floor's tick at the last claim of that process */
 	guint64 n_claims;
-	guint64 n_commits; /* changes of znodes by servers */
+	guint64 n_commits; /* number of changes of znodes by servers */
 } cluster;
 
 /* Paths */
@@ -170,7 +170,7 @@ gboolean __wrap_peer_check_take_report(PeerCheck *self, PeerReport *out_report);
 
 struct _PeerCheck {
 	PeerCheckConfig config;
-	GPtrArray *peers; /* (element-type Peer): NULL: the check was freed by its owner */
+	GPtrArray *peers; /* (element-type Peer): NULL if the check was freed by its owner */
 	gboolean is_done;
 	gboolean is_taken;
 };
@@ -203,7 +203,7 @@ void __wrap_peer_check_free(PeerCheck *self)
 		return;
 	g_clear_pointer(&self->peers, g_ptr_array_unref);
 	if (self->is_done)
-		g_free(self); /* else on_check_done() frees it */
+		g_free(self); /* otherwise on_check_done() frees it */
 }
 
 /* Leaves @out_answer untouched if the peer is not reached. */
@@ -297,7 +297,7 @@ void reach_probe_free(ReachProbe *self)
 		return;
 	self->is_freed = TRUE;
 	if (self->is_done)
-		g_free(self); /* else on_probe_done() frees it */
+		g_free(self); /* otherwise on_probe_done() frees it */
 }
 
 /* Taking IDs */
@@ -328,7 +328,7 @@ static void on_draw(gpointer data, guint64 tag)
 	if (!self->is_up || self->keeper == NULL)
 		return;
 	check_floor(self);
-	/* and again at the end of the reservation */
+	/* again at the end of the reservation */
 	lease = generator_lease(self->generator);
 	if (tag == 0 && lease != NULL && world_odds(0.3)) {
 		gint64 end_ms =
@@ -708,7 +708,7 @@ void cluster_end_faults(void)
 
 gint64 cluster_recovery_us(void)
 {
-	/* a raised floor, the servers that wait for it, the last pauses and denials */
+	/* time for a raised floor, the servers that wait for it, and the last pauses and denials */
 	return (CLUSTER_MAX_AHEAD_MS + 3 * cluster.config.max_clock_skew_ms +
 		2 * cluster.config.reservation_ms + 10 * cluster.config.session_timeout_ms +
 		90000) *
@@ -727,7 +727,7 @@ guint cluster_n_serving(void)
 	return n;
 }
 
-/* The number of servers, or of worker IDs if that is less. */
+/* Returns the number of servers, or of worker IDs if that is less. */
 static guint n_that_can_serve(void)
 {
 	guint n_ids = cluster.config.worker_id >= 0 ? 1 : 1u << cluster.config.worker_bits;
@@ -735,7 +735,7 @@ static guint n_that_can_serve(void)
 	return MIN(cluster.config.n_servers, n_ids);
 }
 
-/* Returns: (nullable) (transfer full): why the cluster has not recovered; NULL: it has */
+/* Returns: (nullable) (transfer full): why the cluster has not recovered; NULL if it has */
 static char *why_not_recovered(void)
 {
 	for (guint i = 0; i < cluster.config.n_servers; i++) {
@@ -774,7 +774,7 @@ void cluster_check_idle(gint64 for_us)
 	guint64 rounds[MAX_SERVERS], writes;
 
 	cluster.config.draws = FALSE;
-	/* the last denials end, and reservations grow to their full length */
+	/* until then, the last denials end, and reservations grow to their full length */
 	world_run_for(SECONDS(60) + MS(cluster.config.reservation_ms));
 	writes = ensemble_n_writes();
 	for (guint i = 0; i < cluster.config.n_servers; i++)

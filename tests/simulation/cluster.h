@@ -12,7 +12,7 @@
 #define CLUSTER_DATACENTER 3
 #define CLUSTER_ROOT       "/snowflake"
 
-/* The greatest permitted error of ZooKeeper's clock: docs/how-to/restore-zookeeper.md. */
+/* The maximum permitted error of ZooKeeper's clock: docs/how-to/restore-zookeeper.md. */
 #define CLUSTER_MAX_AHEAD_MS 10000
 
 typedef struct {
@@ -22,11 +22,11 @@ typedef struct {
 	gint64 reservation_ms;
 	gint64 session_timeout_ms;
 	gint64 max_clock_skew_ms;
-	gint64 worker_id;          /* --worker-id of all servers; -1: any */
+	gint64 worker_id;          /* --worker-id of all servers; -1 for any */
 	gdouble reclaim_odds;      /* probability that a server reclaims */
 	gboolean creates_registry; /* --create-registry of all servers */
 	gboolean skips_sanity_checks;
-	gboolean draws; /* IDs are drawn all the time */
+	gboolean draws; /* IDs are drawn continuously */
 } ClusterConfig;
 
 /* Draws a configuration. */
@@ -42,7 +42,7 @@ const ClusterConfig *cluster_config(void);
 /* Starts all servers within @within_us. */
 void cluster_start(gint64 within_us);
 
-/* Draws from all servers that are up, from now on. */
+/* From now on, draws from all servers that are up. */
 void cluster_start_draws(void);
 
 /* Paths */
@@ -52,11 +52,11 @@ char *cluster_reservation_path(guint worker_id);
 /* Draws faults, @mean_us apart on average, until cluster_end_faults(). */
 void cluster_begin_faults(gint64 mean_us);
 
-/* Raises the floor, or makes it, as snowflakectl registry quarantine --datacenter-id does. Without
- * a layout in ZooKeeper, the command refuses. */
+/* Raises or creates the floor, as snowflakectl registry quarantine --datacenter-id does. Fails
+ * without a layout in ZooKeeper, as the command does. */
 void cluster_quarantine(void);
 
-/* Backs ZooKeeper up if a floor can be raised after a restore: if there is a layout. */
+/* Backs up ZooKeeper if a floor could be raised after a restore, that is, if there is a layout. */
 void cluster_back_up(void);
 
 /* Restores the last backup, if there is one. @quarantine: raises the floor before a server
@@ -64,7 +64,7 @@ void cluster_back_up(void);
 void cluster_restore(gboolean quarantine);
 
 /* Returns: the last event in the log of a server's process that says why it does not serve;
- * LOG_N_EVENTS: there is none */
+ * LOG_N_EVENTS if there is none */
 LogEvent cluster_last_warning(const Server *server);
 /* Returns: how often a server has logged worker-lost */
 guint cluster_n_lost(const Server *server);
@@ -77,13 +77,13 @@ guint64 cluster_n_commits(void);
 /* Ends all faults, and sets the clocks right. */
 void cluster_end_faults(void);
 
-/* Returns: the longest permitted recovery after cluster_end_faults() */
+/* Returns: the maximum permitted recovery time after cluster_end_faults() */
 gint64 cluster_recovery_us(void);
 
 guint cluster_n_serving(void);
 
-/* Runs until a server serves for each worker ID, or all do, for @within_us at most. The log of each
- * other server must say why it does not. */
+/* Runs until each worker ID has a serving server, or all servers serve, for at most @within_us. The
+ * log of each other server must say why it does not. */
 void cluster_check_recovered(gint64 within_us);
 
 /* Runs for @for_us without faults and draws. Fails if the servers write, or run rounds, more often

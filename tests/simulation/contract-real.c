@@ -21,8 +21,8 @@
 enum { LISTENER, TO_CLIENT, TO_SERVER, END, N_SOCKETS };
 
 struct _ContractClient {
-	ZookeeperSession *session; /* NULL: closed, or it has a store */
-	Store *store;              /* NULL: closed, or it has a session */
+	ZookeeperSession *session; /* NULL if it is closed, or has a store */
+	Store *store;              /* NULL if it is closed, or has a session */
 	char *address;             /* address of the listener */
 	GThread *thread;
 	int end; /* writing to it ends the thread */
@@ -35,7 +35,7 @@ struct _ContractClient {
 	gboolean holds_replies;
 };
 
-/* The thread, with the mutex locked */
+/* Functions of the thread, called with the mutex locked */
 
 static void close_connection(ContractClient *self)
 {
@@ -100,7 +100,7 @@ static void forward(ContractClient *self, guint from, guint to)
 
 static void handle_events(ContractClient *self, const struct pollfd *polled)
 {
-	/* after a connection was closed, its sockets have other numbers, or none */
+	/* after a connection was closed, its socket numbers belong to other sockets, or to none */
 	gboolean is_same = polled[TO_CLIENT].fd == self->sockets[TO_CLIENT];
 
 	if (is_same && polled[TO_CLIENT].revents != 0)
@@ -246,7 +246,7 @@ static guint count_wakes(ContractClient *self)
 	return n_wakes;
 }
 
-/* Waits until there was another wake than the first @n_wakes, or until @due_us. */
+/* Waits until there have been more than @n_wakes wake-ups, or until @due_us. */
 static void wait_for_wake(ContractClient *self, guint n_wakes, gint64 due_us, gint64 end_us)
 {
 	gboolean is_due = FALSE;

@@ -11,8 +11,8 @@
 
 struct _ContractClient {
 	WorldMachine machine;
-	ZookeeperSession *session; /* NULL: closed, or it has a store */
-	Store *store;              /* NULL: closed, or it has a session */
+	ZookeeperSession *session; /* NULL if it is closed, or has a store */
+	Store *store;              /* NULL if it is closed, or has a session */
 };
 
 static gint64 last_run_us(const WorldMachine *machine G_GNUC_UNUSED)

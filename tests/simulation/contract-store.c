@@ -4,7 +4,7 @@
 #include "tests/simulation/contract.h"
 #include "tests/unit/unit-test.h"
 
-/* The promises of worker/store.h that the registration relies on. */
+/* The guarantees of worker/store.h on which the registration relies. */
 
 #define CASE(path, function)                                                                       \
 	static void function(const char *root);                                                    \
@@ -20,7 +20,7 @@ typedef ContractClient Client;
 #define ASK(client, operation, ...)                                                                \
 	contract_client_store(client)->ops->operation(contract_client_store(client), __VA_ARGS__)
 
-/* Returns: (transfer full): the next message but STORE_STILL_DOWN. */
+/* Returns: (transfer full): the next message except STORE_STILL_DOWN. */
 static StoreMessage *next_message(Client *client)
 {
 	StoreMessage *message = contract_client_next_of_store(client);
@@ -80,7 +80,7 @@ static void expect_record(Client *client, const char *key, gint32 version, const
 	g_assert_cmpint(answer->sent_ns, <=, answer->received_ns);
 }
 
-/* Returns: (transfer full): the record as it was made. */
+/* Returns: (transfer full): the record that was created. */
 static StoreRecord *make_ephemeral(Client *client, const char *root)
 {
 	g_autofree char *prefix = g_strconcat(root, "/claim-", NULL);
@@ -174,7 +174,7 @@ CASE("/store/list", check_list)
 	store_message_free(
 		expect_answer(client, ASK(client, list, root, FALSE, FALSE), STORE_ABSENT));
 	commit(client, root, STORE_NONE, "", STORE_OK);
-	for (guint i = 0; i <= 300; i++) { /* more than are read at once */
+	for (guint i = 0; i <= 300; i++) { /* more records than are read at once */
 		g_autofree char *key = g_strdup_printf("%s/%u", root, i);
 
 		commit(client, key, STORE_NONE, key, STORE_OK);
@@ -235,8 +235,8 @@ CASE("/store/ephemeral", check_ephemeral)
 	}
 }
 
-/* S4. A commit under way is UNSURE, or is not answered; a fresh read over the next connection is
- * either what it wrote or what was there. */
+/* S4. A commit in progress is UNSURE, or is not answered. A fresh read over the next connection
+ * returns either what it wrote or what was there before. */
 CASE("/store/unsure", check_unsure)
 {
 	g_autoptr(ContractClient) client = open_store(NULL, CONTRACT_LONG_MS);
@@ -261,7 +261,7 @@ CASE("/store/unsure", check_unsure)
 			g_assert_cmpuint(message->request, ==, request);
 			g_assert_cmpint(message->outcome, ==, STORE_UNSURE);
 		}
-		/* after this, a write that has not arrived yet fails by its version */
+		/* after this, the version makes a write fail that has not arrived yet */
 		{
 			const StoreWrite after = {.key = root, .version = STORE_ANY, .data = ""};
 			g_autoptr(StoreMessage) answer =

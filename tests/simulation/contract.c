@@ -4,7 +4,7 @@
 #include "tests/simulation/contract.h"
 #include "tests/unit/unit-test.h"
 
-/* The cases: the promises of session.h that the registration relies on. */
+/* The cases: the guarantees of session.h on which the registration relies. */
 
 #define CASE(path, function)                                                                       \
 	static void function(const char *root);                                                    \
@@ -20,7 +20,7 @@ typedef ContractClient Client;
 #define ASK(client, operation, ...)                                                                \
 	zookeeper_session_##operation(contract_client_session(client), __VA_ARGS__)
 
-/* Requests a write whatever the version. Returns: its number */
+/* Requests a write regardless of the version. Returns: its number */
 static guint64 request_set(Client *client, const char *path, const char *data)
 {
 	const ZookeeperWrite write = {
@@ -70,7 +70,7 @@ static gint64 expect_connected(Client *client)
 
 		if (message->type == ZOOKEEPER_CONNECTED)
 			return message->session;
-		/* a message for each attempt that fails */
+		/* one message for each failed attempt */
 		g_assert_true(message->type == ZOOKEEPER_DISCONNECTED ||
 			      message->type == ZOOKEEPER_OPENED);
 	}
@@ -259,7 +259,7 @@ CASE("/session/sequence", check_sequence)
 	make(one, root, "");
 	g_assert_cmpuint(expect_sequence(one, root, session), ==, 0);
 	g_assert_cmpuint(expect_sequence(other, root, other_session), ==, 1);
-	/* a sequence number is not used again; other children count, too */
+	/* a sequence number is never reused; other children also increase it */
 	first = path_below(root, "claim-0000000001");
 	remove_znode(other, first);
 	expect_outcome(one, ASK(one, commit, &write, 1), ZOOKEEPER_OK);
@@ -379,7 +379,7 @@ CASE("/session/commit", check_commit)
 	const ZookeeperWrite any_version[] = {{ZOOKEEPER_CHECK, root, NULL, -1},
 					      {ZOOKEEPER_SET, root, "any", -1},
 					      {ZOOKEEPER_SET, a, "any", -1}};
-	/* a write sees the earlier writes of its transaction */
+	/* a write sees earlier writes of the same transaction */
 	const ZookeeperWrite own[] = {{ZOOKEEPER_CREATE, b, "", 0},
 				      {ZOOKEEPER_CREATE, c, "", 0},
 				      {ZOOKEEPER_SET, b, "own", 0}};
@@ -388,7 +388,7 @@ CASE("/session/commit", check_commit)
 					{ZOOKEEPER_CHECK, a, NULL, 3}};
 	const struct {
 		const ZookeeperWrite *writes;
-		gint32 version; /* version of the znode that is set last */
+		gint32 version; /* version of the znode that was set last */
 	} CASES[] = {{check_create_set, 1}, {any_version, 1}, {own, 1}, {twice, 3}};
 
 	make(client, root, "");
@@ -581,7 +581,8 @@ CASE("/session/broken-connection", check_broken_connection)
 	}
 }
 
-/* After a reconnect, watches report only the changes made meanwhile. The other watches stay. */
+/* After a reconnect, watches report only the changes that were made in between. The other watches
+ * stay. */
 CASE("/session/watches-after-cut", check_watches_after_cut)
 {
 	g_autoptr(ContractClient) watcher = open_client(NULL);
@@ -669,7 +670,7 @@ CASE("/session/unsure", check_unsure)
 		reply = expect_reply_and_connection(client, request);
 		if (!is_disconnected)
 			g_assert_cmpint(reply->outcome, ==, ZOOKEEPER_UNSURE);
-		/* after this, the write that has not arrived yet fails by its version */
+		/* after this, the version makes the write fail that has not arrived yet */
 		read = expect_reply(client, request_set(client, root, data));
 		g_assert_cmpint(read->outcome, ==, ZOOKEEPER_OK);
 		if (reply->outcome == ZOOKEEPER_OK)

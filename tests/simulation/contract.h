@@ -8,9 +8,9 @@
 
 /*
  * What the contract tests of worker/store.h and worker/zookeeper/session.h need besides those
- * headers. contract.c and contract-store.c have the cases; contract-real.c runs them against a real
- * ZooKeeper, and contract-simulated.c against the simulated one, so the simulation cannot drift
- * from the real thing.
+ * headers. contract.c and contract-store.c contain the cases; contract-real.c runs them against a
+ * real ZooKeeper, and contract-simulated.c against the simulated one, so the simulation cannot
+ * drift from the real thing.
  *
  * Waiting ends with the event. A wait that lasts CONTRACT_HANG_S ends the process: no case judges
  * how long something takes.
@@ -41,8 +41,8 @@ void contract_client_close(ContractClient *self);
 ZookeeperMessage *contract_client_next(ContractClient *self);
 StoreMessage *contract_client_next_of_store(ContractClient *self);
 
-/* No reply to a request that is made from now on arrives before the connection breaks, if the case
- * waits for nothing until then. */
+/* From now on, no reply to a new request arrives before the connection breaks, provided that the
+ * case waits for nothing until then. */
 void contract_client_hold_replies(ContractClient *self);
 /* Breaks the connection, and refuses others until contract_client_allow_connections(). */
 void contract_client_cut(ContractClient *self);
@@ -52,5 +52,5 @@ void contract_client_allow_connections(ContractClient *self);
 gint64 contract_client_boottime_ns(ContractClient *self);
 gint64 contract_leader_ms(void);
 
-/* Runs a case, in as many worlds as are useful. Its root is absent at each start. */
+/* Runs a case, in as many worlds as are useful. Its root does not exist at the start. */
 void contract_run(void (*run)(const char *root));

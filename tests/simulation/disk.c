@@ -13,14 +13,14 @@
 typedef struct {
 	Inode *directory;
 	char *name;
-	Inode *inode; /* NULL: the name was removed */
+	Inode *inode; /* NULL if the name was removed */
 	guint64 group;
 } Change;
 
 static struct {
 	gboolean is_ordered;
 	Inode *root;
-	GPtrArray *numbers; /* (element-type Inode): by number; NULL: free */
+	GPtrArray *numbers; /* (element-type Inode): by number; NULL if free */
 	GPtrArray *journal; /* (element-type Change): the oldest first */
 	guint64 n_groups;
 } disk;
@@ -65,7 +65,7 @@ static void assign_number(Inode *inode)
 	inode->number = number;
 }
 
-/* Frees the number of an inode without names and descriptors: the next file can get it. */
+/* Frees the number of an inode without names and descriptors, so that the next file can get it. */
 static void free_number(Inode *inode)
 {
 	if (inode->n_links > 0 || inode->n_open > 0 || inode->number == 0)

@@ -21,7 +21,7 @@
 typedef struct Inode Inode;
 struct Inode {
 	guint n_references;
-	guint64 number; /* st_ino; 0: no name and no descriptor refers to the inode */
+	guint64 number; /* st_ino; 0 if no name and no descriptor refers to the inode */
 	mode_t mode;
 	uid_t uid;
 	guint n_links;
@@ -57,28 +57,28 @@ void disk_rename(Inode *directory, const char *from, const char *to);
 void disk_open(Inode *inode);
 void disk_close(Inode *inode);
 
-/* Writes to the disk what fsync() of the inode writes. */
+/* Writes to the disk what fsync() of the inode would write. */
 void disk_sync(Inode *inode);
 
 typedef enum {
 	DISK_KEEPS_ALL,
 	DISK_LOSES_ALL, /* unsynced changes are lost */
-	DISK_DRAWS,     /* unsynced changes are lost or kept by chance */
+	DISK_DRAWS,     /* unsynced changes are lost or kept at random */
 } DiskLoss;
 
-/* Fails the power, and restores the disk. No descriptor can refer to it then. */
+/* Simulates a power failure, and restores the disk. No descriptor may refer to the disk. */
 void disk_fail_power(DiskLoss loss);
 
 /* Actions of an operator. Each of them syncs the whole disk. */
 
-/* Makes a file, or replaces it with a new inode. */
+/* Creates a file, or replaces it with a new inode. */
 void disk_put_text(const char *path, const char *text);
 /* Writes into an existing file. */
 void disk_edit_text(const char *path, const char *text);
-/* Makes a file or a directory of any mode. */
+/* Creates a file or a directory of any mode. */
 Inode *disk_put(const char *path, mode_t mode);
 void disk_move(const char *from, const char *to);
 /* Removes a file, or a directory with its content. */
 void disk_remove_all(const char *path);
-/* Copies a directory with its files. @as_links: makes hard links instead of copies. */
+/* Copies a directory with its files. @as_links: create hard links instead of copies */
 void disk_copy(const char *from, const char *to, gboolean as_links);

@@ -10,7 +10,7 @@
  *   --scenario NAME   run only this scenario; --list prints the names
  *   --seed N          run only this seed of a drawn scenario, or this step of one with steps
  *   --from N          the first seed (default 1); the next seeds are N + 1, N + 2, ...
- *   --cpu-seconds N   draw worlds for this processor time (default 10), after all steps
+ *   --cpu-seconds N   draw worlds for this much processor time (default 10), after all steps
  *   --trace           print every note at once; with --seed
  *
  * The last line is "NAME: N passed, N failed". Exit status 1 if a world failed.

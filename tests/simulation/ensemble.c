@@ -14,14 +14,14 @@
 typedef struct {
 	guint references;
 	char *data;
-	char *auth; /* the only session auth that may read and write; NULL: anybody may */
+	char *auth; /* the only session auth that may read and write; NULL if any session may */
 	ZookeeperStat stat;
 	guint64 changed; /* number of the last write of its data */
 } Znode;
 
 typedef struct {
 	char *path;
-	Znode *znode; /* NULL: the znode is deleted */
+	Znode *znode; /* NULL if the znode is deleted */
 	guint64 number;
 } Change;
 
@@ -588,7 +588,7 @@ ZookeeperMessage *ensemble_execute(guint server, gint64 id, const EnsembleReques
 		break;
 	}
 	ensemble.is_for_session = FALSE;
-	/* end_session() has spread the end of a session */
+	/* end_session() has already propagated the end of the session */
 	if (request->operation != ENSEMBLE_SYNC && request->operation != ENSEMBLE_CLOSE)
 		spread_write();
 	catch_up_follower(server); /* a client sees its own writes */
@@ -768,7 +768,8 @@ void ensemble_restore(void)
 	ensemble.tree = table_copy(ensemble.backup.tree, TRUE);
 	ensemble.sequences = table_copy(ensemble.backup.sequences, FALSE);
 	ensemble.sessions = sessions_copy(ensemble.backup.sessions);
-	/* else elections have raised the number, and clients that have seen more can connect */
+	/* otherwise elections have raised the number, and clients that have seen higher numbers can
+	 * connect */
 	if (world_odds(0.7))
 		ensemble.number = ensemble.backup.number;
 	ensemble.history++;

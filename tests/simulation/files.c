@@ -296,7 +296,7 @@ int __wrap_close(int fd)
 	/* the memory of a killed process is freed: its descriptors are closed already */
 	if (files.process == NULL)
 		return 0;
-	/* as on Linux, a close that fails closes the descriptor too */
+	/* as on Linux, a close() that fails still closes the descriptor */
 	is_ok = begin_call("close", "");
 	code = errno;
 	close_file(find_open(fd));

@@ -18,7 +18,7 @@
 typedef struct {
 	WorldMachine *machine;
 	int pid;
-	guint machine_id; /* content of /etc/machine-id; 0: there is no such file */
+	guint machine_id; /* content of /etc/machine-id; 0 if there is no such file */
 	guint64 n_calls;  /* system calls so far */
 	gboolean has_ended;
 	gpointer user_data;
@@ -33,7 +33,7 @@ typedef enum {
 	FILES_FAILS_AFTER, /* with its effect */
 } FilesOutcome;
 
-/* @out_errno: (out): the error of a call that fails */
+/* @out_errno: (out): the error, if the call fails */
 typedef FilesOutcome (*FilesHook)(FilesProcess *process, const char *call, int *out_errno);
 
 void files_init(gboolean is_ordered);
@@ -46,7 +46,7 @@ void files_set_hook(FilesHook hook);
 typedef struct {
 	gboolean is_full;
 	gboolean is_read_only;
-	int sync_errno; /* error of fsync(); 0: none */
+	int sync_errno; /* error of fsync(); 0 if none */
 	gint64 sync_us; /* duration of fsync() */
 } FilesDisk;
 FilesDisk *files_disk(void);
@@ -56,7 +56,7 @@ FilesProcess *files_process_new(WorldMachine *machine, guint machine_id);
 void files_process_free(FilesProcess *process);
 
 /* Runs @call as @process. Returns: %FALSE if the process has been killed, possibly during @call:
- * its memory can be in any state then, and must not be used */
+ * its memory may be in any state then, and must not be used */
 gboolean files_run(FilesProcess *process, void (*call)(gpointer data), gpointer data);
 
 /* Kills a process: closes its descriptors and releases its locks. Within files_run() it ends at the

@@ -52,7 +52,7 @@ static gboolean poll_as_process(Registry *registry, gint64 now_tick, gint64 stop
 		(RegistryReport){.poll_at_us = G_MAXINT64}; /* a killed process does not poll */
 	has_ended = files_run(self->process, run_poll, &poll) && poll.has_ended;
 
-	/* while time passed within the poll, the status of the server was not checked */
+	/* because time passed within the poll, the status of the server was not checked */
 	if (world_now_us() != began_us)
 		self->server.disagrees_since_us = 0;
 	return has_ended;
@@ -63,7 +63,7 @@ static void run_free(gpointer data)
 	file_ops->free(data);
 }
 
-/* Leaks the memory of a killed process: it can be in any state. */
+/* Leaks the memory of a killed process: it may be in any state. */
 static void free_as_process(Registry *registry)
 {
 	HostServer *self = registry->wake_data;
@@ -100,7 +100,7 @@ static void kill_process(Server *server)
 	files_kill(((HostServer *)server)->process);
 }
 
-/* A refused draw is repeated soon. */
+/* A refused draw is retried soon. */
 static void on_draw(gpointer data, guint64 tag G_GNUC_UNUSED)
 {
 	HostServer *self = data;

@@ -13,7 +13,7 @@ typedef struct {
 	const char *directory;
 	guint machine_id;
 	FilesProcess *process; /* its current process */
-	gint64 draws_us;       /* the longest interval between two draws; 0: no draws */
+	gint64 draws_us;       /* maximum interval between two draws; 0 for no draws */
 	gint64 quiet_until_us; /* no draws before this time */
 } HostServer;
 
@@ -27,7 +27,7 @@ extern HostServer host_servers[HOST_SERVERS];
 void host_init(gboolean is_ordered);
 void host_clear(void);
 
-/* Starts the second server, and draws from it. It stays down after its end. */
+/* Starts the second server, and draws from it. It is not restarted after its end. */
 void host_start_second(void);
 
 /* Returns: the server of a process, for a hook */

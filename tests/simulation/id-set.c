@@ -6,7 +6,7 @@
 
 /* IDs that differ only in their last BLOCK_BITS bits. */
 struct _IdBlock {
-	guint64 ids; /* a bit for each; 0: the slot is free */
+	guint64 ids; /* a bit for each; 0 if the slot is free */
 	gint64 number;
 };
 

@@ -15,6 +15,6 @@ typedef struct {
 void id_set_init(IdSet *self);
 void id_set_clear(IdSet *self);
 
-/* Returns: %FALSE if the set has it already */
+/* Returns: %FALSE if the set already contains it */
 gboolean id_set_add(IdSet *self, gint64 id);
 gboolean id_set_has(const IdSet *self, gint64 id);

@@ -21,6 +21,6 @@ void issued_add(WorldMachine *machine, guint64 lease, const IdRun *run);
 
 guint64 issued_count(void);
 
-/* Switches recording and checks off, or on again: after some operator errors the documentation does
- * not promise uniqueness. */
+/* Switches recording and checks off or on again, because the documentation does not promise
+ * uniqueness after some operator errors. */
 void issued_set_lenient(gboolean lenient);

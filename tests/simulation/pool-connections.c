@@ -33,7 +33,7 @@ static SimPool *add_pool(const guint *servers, guint n_servers, gboolean discove
 	return add_pool_with(servers, n_servers, discover, 500, 20000);
 }
 
-/* A pool whose rate is so even that it needs one server only. */
+/* A pool whose rate is so even that it needs only one server. */
 static SimPool *add_even_pool(guint n_servers)
 {
 	return add_pool_with(ALL, n_servers, FALSE, 500, 1000);
@@ -163,7 +163,8 @@ static void check_relay_wakes(guint fault)
 	}
 }
 
-/* Servers that never reply delay the one that serves for a limited time, however many they are. */
+/* Servers that never reply delay the use of the one that serves only for a limited time, regardless
+ * of their number. */
 static void check_gives_way(guint argument G_GNUC_UNUSED)
 {
 	add_servers(N_SILENT + 1);
@@ -176,7 +177,7 @@ static void check_gives_way(guint argument G_GNUC_UNUSED)
 		pool_check_has_taken(pools_get(i), world_now_us() - SECOND_US);
 }
 
-/* A server that cannot list the others is asked again, but seldom. */
+/* A server that cannot list the others is asked again, but rarely. */
 static void check_lists(guint argument G_GNUC_UNUSED)
 {
 	add_servers(1);
@@ -216,7 +217,7 @@ static guint find_first(void)
 	return first;
 }
 
-/* Returns: the number of the server that is connected besides @first */
+/* Returns: the number of the server that is connected in addition to @first */
 static guint find_spare(guint first)
 {
 	for (guint i = 0; i < sim_server_count(); i++)
@@ -226,7 +227,8 @@ static guint find_spare(guint first)
 	return 0;
 }
 
-/* A pool leaves a draining server for another one, which is a switch, unless that drains too. */
+/* A pool leaves a draining server for another one, unless that one drains too. This counts as a
+ * switch. */
 static void check_drains(guint argument G_GNUC_UNUSED)
 {
 	SimPool *pool;

@@ -18,7 +18,7 @@ typedef struct {
 /* Sets the answer for all names from now on. */
 void pool_names_set(const NamesAnswer *answer);
 
-/* Returns: since when DNS lookups succeed within a second; WORLD_NEVER_US: they do not */
+/* Returns: since when DNS lookups succeed within a second; WORLD_NEVER_US if they do not */
 gint64 pool_names_good_since_us(void);
 
 /* Returns: (transfer full): the address of a server as text: 10.0.0.1:7609. */

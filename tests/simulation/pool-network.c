@@ -14,12 +14,12 @@
 #define FIRST_SOCKET  1000000 /* lower descriptors are eventfds of hosts */
 #define FIRST_ADDRESS 0x0a000001
 #define WINDOW_US     10000
-#define MAX_TRIES_S   60 /* most connections of a pool to a server within a second */
+#define MAX_TRIES_S   60 /* maximum number of connections of a pool to a server within a second */
 
 static struct {
 	GPtrArray *hosts;       /* (element-type NetworkHost) */
 	GPtrArray *connections; /* (element-type NetworkConnection) */
-	GPtrArray *listeners;   /* (element-type NetworkListener): NULL: no server */
+	GPtrArray *listeners;   /* (element-type NetworkListener): NULL if no server */
 	NetworkHost *host;
 	gint64 connects_us[8192]; /* ring buffer of the last connects */
 	guint64 n_connects, first_connect;

@@ -19,7 +19,7 @@
 typedef struct {
 	WorldMachine machine;
 	gint64 distance_us; /* latency to the nearest server, one way */
-	PoolRefill *refill; /* NULL: no pool has started */
+	PoolRefill *refill; /* NULL if no pool has started */
 	guint64 n_passes;
 	guint64 n_calls;                    /* requests sent */
 	guint64 n_begun;                    /* connections begun */
@@ -42,10 +42,10 @@ typedef struct {
 	guint server;
 	GByteArray *request;  /* for the server: bytes received */
 	guint n_starts;       /* for the server: number of the process that has accepted */
-	gint64 last_first;    /* for the server: first ID of its last reply; 0: none */
-	guint refused_count;  /* for the server: smallest count that it has refused; 0: none */
+	gint64 last_first;    /* for the server: first ID of its last reply; 0 if none */
+	guint refused_count;  /* for the server: smallest count that it has refused; 0 if none */
 	gboolean is_accepted; /* by the server */
-	gboolean is_ended;    /* by the server, or refused */
+	gboolean is_ended;    /* closed by the server, or refused */
 	gboolean is_closed;   /* by the pool */
 	/* private */
 	int fd;

@@ -14,13 +14,13 @@
 #define MAX_BATCH      10000
 #define REPLY_LIMIT_MS 3000 /* a relay measures a batch's age from the end of the reply */
 #define RESERVATION_MS 3000
-#define THINK_US       60 /* time to make a reply, about */
+#define THINK_US       60 /* approximate time to prepare a reply */
 #define MANY_LISTED    3000
 #define FEW_LISTED     30
 #define FIRST_DEAD     100000 /* first address without a server */
 #define UNFIT_RETRY_MS 500
 #define EXCLUDED_US    (610 * G_TIME_SPAN_SECOND) /* at least as long as a pool excludes a server */
-#define LONG_AGO       (G_GINT64_CONSTANT(1) << 50) /* IDs of a time before the world */
+#define LONG_AGO       (G_GINT64_CONSTANT(1) << 50) /* IDs with times before the world's start */
 
 static struct {
 	GPtrArray *all; /* (element-type SimServer) */
@@ -215,7 +215,7 @@ static void poison_runs(const GArray *runs)
 	add_runs(&servers.poisoned, runs);
 }
 
-/* Returns: (nullable): a run of as many IDs as are asked for that the pool was sent before */
+/* Returns: (nullable): a run with the requested number of IDs that was sent to the pool before */
 static const SnowflakeClientIdRun *sent_before(const Call *call)
 {
 	const SnowflakeClientIdRun *sent =
@@ -245,8 +245,8 @@ static void replace_runs(const Call *call, GArray *runs, gint64 first)
 	call->server->excluded_until_us = world_now_us() + EXCLUDED_US;
 }
 
-/* Turns a correct reply into a wrong one if the fault requires it. Its new IDs are poisoned: no
- * right reply has them. */
+/* Turns a correct reply into a wrong one if the fault requires it. New IDs in it are poisoned: no
+ * correct reply contains them. */
 static void distort(const Call *call, GArray *runs, FakeRequest *request)
 {
 	SnowflakeClientIdRun *last = &g_array_index(runs, SnowflakeClientIdRun, runs->len - 1);

@@ -42,15 +42,17 @@ typedef struct {
 	WorldMachine machine; /* for notes; the code of a relay runs on its host */
 	guint index;          /* number of its address in pool-network.h */
 	ServerFault fault;
-	gint64 healthy_since_us;  /* it can serve since then; WORLD_NEVER_US: it cannot */
-	gint64 excluded_until_us; /* until then pools can exclude it, since it has sent wrong IDs */
-	guint n_connects;         /* connections that pools have begun */
-	guint n_requests, n_draws, n_probes, n_lists; /* requests; of get_worker; of get_workers */
-	gboolean is_twin;                             /* all servers with this are one process */
-	/* fault_then begins with request number fault_at, from 1 on; 0: never */
+	gint64 healthy_since_us; /* it can serve since this time; WORLD_NEVER_US if it cannot */
+	/* until this time, pools may exclude it, because it has sent wrong IDs */
+	gint64 excluded_until_us;
+	guint n_connects; /* number of connections that pools have begun */
+	/* number of requests; of these, get_worker; of these, get_workers */
+	guint n_requests, n_draws, n_probes, n_lists;
+	gboolean is_twin; /* all servers with this number are one process */
+	/* fault_then begins with request number fault_at, from 1 on; 0 if never */
 	guint fault_at;
 	ServerFault fault_then;
-	guint max_age_ms; /* maximum age of its IDs in a reply */
+	guint max_age_ms; /* maximum age of the IDs in a reply */
 	/* private */
 	guint n_starts; /* number of starts */
 	guint worker_id;
@@ -58,7 +60,7 @@ typedef struct {
 	Generator *generator;
 	Lease *lease;              /* owned by the generator */
 	guint max_count, n_listed; /* parameters of the fault */
-	GHashTable *sent;          /* NetworkHost to SnowflakeClientIdRun: of the last reply */
+	GHashTable *sent; /* maps a NetworkHost to the SnowflakeClientIdRun of the last reply */
 	/* only for a relay */
 	NetworkHost *host;
 	Options options;
@@ -84,15 +86,15 @@ SimServer *sim_server_new_relay(guint n_upstream, guint max_age_ms);
 /* Begins a fault; SERVER_IS_HEALTHY ends it. */
 void sim_server_set_fault(SimServer *self, ServerFault fault);
 
-/* Returns: since when a server can serve, and, for a relay, one of its upstream servers, too;
- * WORLD_NEVER_US: it cannot */
+/* Returns: since when a server can serve, and, for a relay, one of its upstream servers too;
+ * WORLD_NEVER_US if it cannot */
 gint64 sim_server_servable_since_us(const SimServer *self);
 
 /* Returns whether a server has listed thousands of addresses without a server. A pool that
  * discovers servers tries four of them at a time, and can need minutes to find a healthy server. */
 gboolean sim_server_has_misled(void);
 
-/* Returns whether a wrong reply had this ID, which must never reach a taker. */
+/* Returns whether a wrong reply contained this ID, which must never reach a taker. */
 gboolean sim_server_has_poisoned(gint64 id);
 
 /* Returns whether a server has sent the ID in more than one reply. The first of them may be lost.

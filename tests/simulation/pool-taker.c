@@ -10,22 +10,22 @@
 #define MAX_TAKERS    4
 #define MAX_SERVERS   16
 #define MAX_WORKERS   1024
-#define SHORT_MS      300 /* time limit of takes that can fail */
+#define SHORT_MS      300 /* time limit of takes that may fail */
 #define AGE_SLACK_MS  2   /* a tick, and the lateness of a thread */
 #define MAX_AHEAD_MS  11
 #define WAKE_US       30
 #define NAME          "fleet.example"
-#define RENEW_NAME_MS 11000 /* two lookups of a name that is known */
+#define RENEW_NAME_MS 11000 /* two lookups of a known name */
 
 typedef struct {
 	SimPool *pool;
 	guint number;
 	PoolSlot *slot;
-	guint64 tag; /* tag of its events; changes with each step */
+	guint64 tag; /* tag of its events, which changes with each step */
 	guint64 round;
 	gboolean is_waiting;
 	guint most;
-	gint64 since_us, deadline_us; /* begin and deadline of the current take */
+	gint64 since_us, deadline_us; /* start and deadline of the current take */
 	gint64 taken_us;              /* time of the last take */
 	gint64 last_ids[MAX_WORKERS]; /* the last ID of each worker ID */
 	gint64 last_id;
@@ -114,7 +114,7 @@ static void check_id(Taker *self, gint64 id)
 		taker_fail(self, "took an ID of the future, in ms:", age_ms);
 }
 
-/* Returns: since when a server that the pool can reach can serve; WORLD_NEVER_US: none can */
+/* Returns: since when a server that the pool can reach can serve; WORLD_NEVER_US if none can */
 static gint64 servable_since_us(const SimPool *self)
 {
 	gint64 since_us = WORLD_NEVER_US;

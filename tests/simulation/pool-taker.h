@@ -5,9 +5,9 @@
 #include "tests/simulation/pool-server.h"
 
 /*
- * Pools, and takers: threads that take IDs from them. Each take is checked: no ID comes twice or
- * from a wrong reply, IDs increase, none is too old, and no take waits in vain. A taker waits as
- * client/snowflake-pool.c does, in virtual time.
+ * Pools, and takers: threads that take IDs from them. Each take is checked: no ID arrives twice or
+ * from a wrong reply, IDs increase, no ID is too old, and no take waits although a server can
+ * serve. A taker waits as client/snowflake-pool.c does, in virtual time.
  */
 typedef struct _SimPool SimPool;
 
@@ -31,7 +31,7 @@ SimPool *pools_get(guint index);
 SimPool *pool_new(const PoolPlan *plan);
 const NetworkHost *pool_host(const SimPool *self);
 
-/* Stops the takers, or starts them again. A take that waits goes on. */
+/* Stops the takers, or starts them again. A take that is waiting continues. */
 void pool_set_idle(SimPool *self, gboolean is_idle);
 
 /* Fails unless each taker has got an ID since @since_us. */

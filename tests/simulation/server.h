@@ -23,7 +23,7 @@ typedef struct _Server Server;
 typedef struct {
 	const Layout *layout;
 	guint datacenter_id;
-	gint64 worker_id; /* -1: any */
+	gint64 worker_id; /* -1 for any */
 	gint64 max_clock_skew_ms;
 	gint64 max_ahead_ms;
 	gboolean reclaims; /* --on-clock-step=reclaim */
@@ -65,7 +65,8 @@ struct _Server {
 	gint64 asleep_until_us;
 	gint64 restart_after_us; /* from the end of its process to the next start */
 	gint64 last_id;
-	gint64 disagrees_since_us; /* its status contradicts its draws since then; 0: no */
+	/* its status contradicts its draws since then; 0 if they agree */
+	gint64 disagrees_since_us;
 	guint64 n_rounds;
 	gboolean has_served; /* a draw of this process was answered */
 	guint n_refused;     /* refused draws since then */
@@ -78,19 +79,19 @@ void server_clear(Server *self);
 /* Starts the server, unless it is up. */
 void server_start(Server *self);
 
-/* Ends the process at once, as kill -9 or a power failure. It starts again @restart_after_us later,
- * unless that is WORLD_NEVER_US. */
+/* Ends the process at once, like kill -9 or a power failure. It starts again @restart_after_us
+ * later, unless that is WORLD_NEVER_US. */
 void server_kill(Server *self, gint64 restart_after_us);
 
-/* Stops the server, as SIGTERM: the release can take @timeout_ms. */
+/* Stops the server, like SIGTERM: the release can take @timeout_ms. */
 void server_stop(Server *self, gint64 timeout_ms, gint64 restart_after_us);
 
-/* Pauses the server, as SIGSTOP and SIGCONT after @for_us. If called within the server's code, as
- * by a checkpoint hook, it runs the world until then. */
+/* Pauses the server, like SIGSTOP, and SIGCONT after @for_us. If called within the server's code,
+ * as by a checkpoint hook, it runs the world until then. */
 void server_pause(Server *self, gint64 for_us);
 
-/* Suspends the machine: a pause in which the monotonic clock stops, too, and no kill has an effect.
- */
+/* Suspends the machine: a pause during which the monotonic clock stops too, and kills have no
+ * effect. */
 void server_suspend(Server *self, gint64 for_us);
 
 gboolean server_is_paused(const Server *self);
@@ -98,6 +99,6 @@ gboolean server_is_paused(const Server *self);
 /* Draws IDs and checks them. Returns: DRAW_UNRESERVED if the server is down or paused */
 DrawStatus server_draw(Server *self, guint count);
 
-/* Returns: (nullable) (transfer full): why the server does not report itself as ready; NULL: it
+/* Returns: (nullable) (transfer full): why the server does not report itself as ready; NULL if it
  *   does */
 char *server_why_not_serving(Server *self);

@@ -35,7 +35,7 @@ typedef struct {
 } WatchEvent;
 
 typedef struct {
-	ZookeeperSession *session; /* NULL: no session waits for the reply */
+	ZookeeperSession *session; /* NULL if no session waits for the reply */
 	gint64 session_id;
 	guint64 number;
 	EnsembleRequest request;
@@ -47,7 +47,7 @@ typedef struct {
 	gboolean is_stuck;       /* it has arrived, but the connection is silent */
 	gboolean is_lost;        /* the ensemble never executes it */
 	gint64 late_at_us;       /* the earliest time of its execution */
-	ZookeeperMessage *reply; /* NULL: it has not been executed */
+	ZookeeperMessage *reply; /* NULL if it has not been executed */
 } Request;
 
 struct _ZookeeperSession {
@@ -61,7 +61,7 @@ struct _ZookeeperSession {
 	gboolean is_silent; /* connected, but no message passes */
 	gboolean is_over;   /* expired, closed or killed: it connects no more */
 	gboolean is_closed; /* closed or killed: it receives no message */
-	gint64 id;          /* 0: it has never been connected */
+	gint64 id;          /* 0 if it has never been connected */
 	guint server;
 	guint generation;       /* number of broken connections */
 	guint64 seen;           /* number of the last write that it has seen */
@@ -314,8 +314,8 @@ static void add_watch(ZookeeperSession *self, Request *request)
 	request->set_watch = watch;
 }
 
-/* The server forgets the watches of a connection that breaks; the client knows those that it has
- * received a reply for and no event. */
+/* The server forgets the watches of a connection that breaks. The client remembers those for which
+ * it has received a reply but no event. */
 static void forget_events(ZookeeperSession *self)
 {
 	for (guint place = self->watches->len; place > 0; place--) {
@@ -379,7 +379,7 @@ static gboolean is_superseded(const Request *request)
 	return sessions.late_odds <= 0 && owner->is_connected;
 }
 
-/* The reply of a server that finds the session at another server. */
+/* The reply of a server if the session has moved to another server. */
 static ZookeeperMessage *moved_reply_new(void)
 {
 	ZookeeperMessage *reply = message_new(ZOOKEEPER_REPLY);
@@ -596,7 +596,8 @@ static void on_opened(gpointer data, guint64 tag G_GNUC_UNUSED)
 
 /* worker/zookeeper/session.h */
 
-/* Returns: until when a machine is cut off, by its last session: the next one inherits it */
+/* Returns: until when a machine is cut off, according to its last session; the next session
+ * inherits this */
 static gint64 find_cut(const WorldMachine *machine)
 {
 	for (guint i = sessions.all->len; i > 0; i--) {

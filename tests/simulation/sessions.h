@@ -8,9 +8,9 @@
  * A simulated ZooKeeper client: worker/zookeeper/session.h over ensemble.h, in virtual time. A
  * session belongs to the machine that makes it.
  *
- * If a connection breaks, the ensemble executes each request under way before, later or never. A
- * late request can arrive after the client has connected again; it fails if its session has
- * expired. The client receives ZOOKEEPER_UNSURE for each of them.
+ * If a connection breaks, the ensemble executes each request in transit before that, later, or
+ * never. A late request may arrive after the client has connected again; it fails if its session
+ * has expired. The client receives ZOOKEEPER_UNSURE for each of them.
  */
 void sessions_init(void);
 void sessions_clear(void);
@@ -30,7 +30,7 @@ void sessions_allow_connections(const WorldMachine *machine);
 /* Expires the sessions at once. */
 void sessions_expire(const WorldMachine *machine);
 
-/* The process has been killed: requests under way can still arrive, but it receives no reply. */
+/* The process has been killed: requests under way may still arrive, but it receives no reply. */
 void sessions_kill(const WorldMachine *machine);
 
 /* Sets probabilities. @moved: a request is refused because its session has moved. @lost: a request

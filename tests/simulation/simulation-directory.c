@@ -9,8 +9,8 @@
 #include "tests/simulation/issued.h"
 
 /*
- * The promises of docs/explanation/uniqueness.md for state directories: each fault and each
- * operator error that it names, on a simulated disk.
+ * Tests the guarantees of docs/explanation/uniqueness.md for state directories: each fault and each
+ * operator error that the page names, on a simulated disk.
  */
 
 static HostServer *const first = &host_servers[0], *const second = &host_servers[1];
@@ -28,20 +28,20 @@ static HostServer *const first = &host_servers[0], *const second = &host_servers
 typedef struct {
 	void (*change)(void); /* (nullable) */
 	const char *path;     /* (nullable): this file is removed ... */
-	const char *text;     /* ... or has this text ... */
-	mode_t mode;          /* ... or is made with this mode ... */
+	const char *text;     /* ... or contains this text ... */
+	mode_t mode;          /* ... or is created with this mode ... */
 	gboolean is_foreign;  /* ... or belongs to another user */
-	gint64 ahead_ticks;   /* the record of another owner ends then; 0: it stays */
+	gint64 ahead_ticks;   /* the record of another owner ends then; 0 if it stays */
 
-	const char *refusal; /* error that the server ends with; NULL: it serves again */
+	const char *refusal; /* error that the server ends with; NULL if it serves again */
 	/* for a change between two starts: */
-	gboolean takes_any; /* the next start takes any worker ID ... */
+	gboolean takes_any; /* the next start accepts any worker ID ... */
 	gint worker_id;     /* ... and gets this one */
 	/* for a change while the server runs: */
 	gboolean is_lost;        /* the server detects that its record was replaced ... */
-	gint64 within_us;        /* ... within this time; 0: at its next check */
+	gint64 within_us;        /* ... within this time; 0 for its next check */
 	gboolean is_new_history; /* the next lease ignores the IDs issued so far */
-	gboolean is_idle;        /* no IDs are drawn before */
+	gboolean is_idle;        /* no IDs are drawn before this time */
 } Change;
 
 static gint64 now_tick(void)
@@ -201,7 +201,7 @@ static void set_record_back(void)
 	disk_put_text(RECORD, text);
 }
 
-/* The file stays: seen when the server reads it. */
+/* The file stays, so the change is detected when the server reads the file. */
 static void edit_record_back(void)
 {
 	g_autofree char *text = record_text(now_tick() - 500, first->server.nonce);
@@ -326,7 +326,7 @@ static const Change RUNNING[] = {
 	{.change = start_second},
 };
 
-static gint64 lost_us; /* time of worker-lost; 0: none */
+static gint64 lost_us; /* time of worker-lost; 0 if none */
 
 static void note_lost(WorldMachine *machine, LogEvent event, const char *line G_GNUC_UNUSED)
 {
@@ -502,7 +502,7 @@ static FilesOutcome do_planned(int *out_errno)
 
 static FilesOutcome fail_at_call(FilesProcess *process, const char *call, int *out_errno)
 {
-	/* the checks of an idle directory are all alike: try two of them */
+	/* all checks of an idle directory are alike, so try two of them */
 	planned.n_looks = g_str_equal(call, "stat") ? planned.n_looks + 1 : 0;
 	if (planned.happened || process != first->process || first->server.n_starts > 1 ||
 	    planned.n_looks > 2 || ++planned.n_calls != planned.at_call)
@@ -636,7 +636,7 @@ static FilesOutcome draw_outcome(HostServer *victim, const char *call, int *out_
 		return FILES_WORKS;
 	default:
 		*out_errno = ERRORS[world_between(0, G_N_ELEMENTS(ERRORS) - 1)];
-		/* on a local disk only reads and writes can fail with EINTR */
+		/* on a local disk only reads and writes may fail with EINTR */
 		if (*out_errno == EINTR && !g_str_equal(call, "read") &&
 		    !g_str_equal(call, "write"))
 			*out_errno = EIO;

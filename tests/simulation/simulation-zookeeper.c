@@ -10,15 +10,16 @@
 #include "tests/simulation/sessions.h"
 
 /*
- * Servers that register in ZooKeeper: the promises of docs/explanation/uniqueness.md and
- * docs/internals/registration.md.
+ * Tests servers that register in ZooKeeper against the guarantees of docs/explanation/uniqueness.md
+ * and docs/internals/registration.md.
  */
 
 #define LENGTH_US SECONDS(900)
 #define IDLE_US   SECONDS(120)
 #define HOUR_MS   G_GINT64_CONSTANT(3600000)
 
-/* Requests of a server while ZooKeeper answers none: two tries, of three requests each. */
+/* Number of requests of a server while ZooKeeper answers none: two tries, of three requests
+ * each. */
 #define MAX_TRIES_PER_S 6
 
 static ClusterConfig draw_config(guint worker_bits, gint64 least_servers, gint64 most_servers)
@@ -144,7 +145,7 @@ static void run_lost_history(void)
 						 : config.session_timeout_ms * world_between(1, 3);
 		gint64 away_us = MS(away_ms);
 
-		/* the first backup can be from before the datacenter existed */
+		/* the first backup may be from before the datacenter existed */
 		world_run_for(i == 0 ? world_scaled(MS(1), SECONDS(30))
 				     : world_between(0, SECONDS(30)));
 		cluster_back_up();
@@ -170,7 +171,7 @@ static guint count_lost(void)
 	return n;
 }
 
-/* Short outages: connections break, also silently, and sessions expire. Each server keeps its
+/* Short outages: connections break, sometimes silently, and sessions expire. Each server keeps its
  * worker ID, and no draw is refused. */
 static void run_short_outages(void)
 {
@@ -440,7 +441,7 @@ static void run_quarantine(void)
 }
 
 /* A floor that was deleted and made again has the version that servers know. A server that was
- * disconnected meanwhile must still detect it: its worker ID can have had another owner. */
+ * disconnected meanwhile must still detect it: its worker ID may have had another owner. */
 static void run_recreated_floor(void)
 {
 	ClusterConfig config = draw_config(3, 1, 3);
@@ -461,7 +462,7 @@ static void run_recreated_floor(void)
 	end_scenario();
 }
 
-/* A server whose clock is far ahead of ZooKeeper's loses its worker ID: it claims no other. */
+/* A server whose clock is far ahead of ZooKeeper's loses its worker ID, and claims no other. */
 static void check_claims_nothing(const ClusterConfig *config, Server *server)
 {
 	const Lease *lease = generator_lease(server->generator);
@@ -514,7 +515,7 @@ static void run_zookeeper_clock(void)
 	end_scenario();
 }
 
-/* A server that has not served yet ends if it is not connected for too long. The time counts from
+/* A server that has not served yet ends if it is disconnected for too long. The time counts from
  * the loss of the connection. */
 static void run_slow_connection(void)
 {
@@ -724,8 +725,8 @@ static void run_rare_open_errors(void)
 	end_scenario();
 }
 
-/* A claim that is deleted is made again long before the next extension, and the worker ID is kept.
- */
+/* A claim that was deleted is created again long before the next extension, and the worker ID is
+ * kept. */
 static void run_deleted_claims(void)
 {
 	ClusterConfig config = draw_config(3, 1, 6);

@@ -70,7 +70,8 @@ gint64 world_between(gint64 least, gint64 most);
 /* From @least, which is 1 or more, to @most. Each order of magnitude is as likely as another. */
 gint64 world_scaled(gint64 least, gint64 most);
 
-/* Sets the machine whose code runs from here on. NULL: none; product code must not read a clock. */
+/* Sets the machine whose code runs from here on. NULL if none; product code must not read a clock.
+ */
 void world_enter(WorldMachine *machine);
 WorldMachine *world_machine(void);
 
@@ -81,7 +82,7 @@ gint64 world_wall_ns(const WorldMachine *machine);
 gint64 world_when_us(const WorldMachine *machine, gint64 monotonic_us);
 
 /* The checkpoints of a machine's code: each reading of a clock, each request to another component
- * and each reply from it. The hook can pause the machine: it runs events before it returns. NULL:
+ * and each reply from it. The hook can pause the machine: it runs events before it returns. NULL if
  * no hook. */
 typedef enum { WORLD_CHECKPOINT_CLOCK, WORLD_CHECKPOINT_OUTSIDE } WorldCheckpoint;
 typedef void (*WorldCheckpointHook)(WorldMachine *machine, WorldCheckpoint step);
@@ -92,7 +93,7 @@ void world_pass_checkpoint(WorldCheckpoint step);
 void world_set_drift(WorldMachine *machine, gint64 ppm);
 
 /* Called with each event of the product's log, after its note. @line: the name and the fields.
- * NULL: no hook. */
+ * NULL if no hook. */
 typedef void (*WorldLogged)(WorldMachine *machine, LogEvent event, const char *line);
 void world_set_logged(WorldLogged logged);
 
@@ -100,7 +101,7 @@ void world_set_logged(WorldLogged logged);
 void world_note(const WorldMachine *machine, const char *format, ...) G_GNUC_PRINTF(2, 3);
 
 /* Prints the last notes, the seed, the time and the failure. If machines are involved, the notes of
- * other machines are left out. Ends the process with status WORLD_FAILED. */
+ * other machines are omitted. Ends the process with status WORLD_FAILED. */
 #define WORLD_FAILED 3
 void world_fail(const char *format, ...) G_GNUC_PRINTF(1, 2) G_GNUC_NORETURN;
 /* The same for a failure of @machine. The text begins with its name. */

@@ -9,7 +9,7 @@
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER; /* protects call */
 static struct {
 	guint64 number;
-	const char *operation; /* NULL: no call is in progress */
+	const char *operation; /* NULL if no call is in progress */
 	const char *directory;
 	const char *name;
 	gint64 began_us;

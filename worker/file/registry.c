@@ -9,7 +9,7 @@
 
 #define LENGTH_MS 1000
 
-/* The interval at which the server checks whether its directory was replaced. */
+/* The interval at which the server checks whether its directory has been replaced. */
 #define CHECK_INTERVAL_US (100 * G_TIME_SPAN_MILLISECOND)
 
 typedef struct {
@@ -20,26 +20,28 @@ typedef struct {
 	gboolean any_worker; /* claim any free worker ID */
 	char *nonce;
 	char *address;
-	char *machine_id; /* NULL: use this machine's ID */
-	guint worker_id;  /* worker ID of the members below; choose_worker_id() changes it */
+	char *machine_id; /* NULL to use this machine's ID */
+	/* worker ID that the members below are about; choose_worker_id() changes it */
+	guint worker_id;
 	char *record_name;
 	char *record_path;
 	char *lock_name;
-	StateFd lock_fd; /* descriptor that holds the lock; -1: not held */
-	/* the record that this server wrote last, kept open so that no other file gets its inode;
-	 * -1: no reservation is held */
+	StateFd lock_fd; /* descriptor that holds the lock; -1 if not held */
+	/* the record that this server wrote last, kept open so that no other file can get its inode
+	 * number; -1 if no reservation is held */
 	StateFd record_fd;
 	gboolean has_begun; /* a claim has succeeded before */
 	gint64 first_tick;  /* first tick of the last claimed lease */
 	gint64 end_tick;    /* confirmed end of that lease */
 	gint64 claimed_at_ms;
-	RegistryOperation operation; /* operation for the next poll() */
+	RegistryOperation operation; /* the operation whose result the next poll() returns */
 	gint64 ticks;                /* argument of RegistryOps.begin() */
 } FileRegistry;
 
 /* The contents of a record file. */
 typedef struct {
-	char *text; /* its version; NULL: there is no record, and nothing was ever reserved */
+	/* the text, used as version; NULL if there is no record, and nothing was ever reserved */
+	char *text;
 	ReservationRecord record;
 } Reading;
 
@@ -66,12 +68,13 @@ static gboolean read_record(const FileRegistry *self, const StateDirectory *dire
 						 record, &fault);
 	if (is_parsed && record->end_tick <= layout_max_tick(&self->layout))
 		return TRUE;
-	g_set_error(error, REGISTRY_ERROR, REGISTRY_ERROR_FATAL,
-		    "the record %s is damaged (%s), so the end of the reservation is unknown; use "
-		    "another --worker-id, or write an end into it that is after all issued IDs",
-		    self->record_path,
-		    is_parsed ? "its reserved_until_tick is past the end of the layout"
-			      : fault->message);
+	g_set_error(
+		error, REGISTRY_ERROR, REGISTRY_ERROR_FATAL,
+		"the record %s is damaged (%s), so the end of the reservation is unknown; use "
+		"another --worker-id, or write an end into it that is later than all issued IDs",
+		self->record_path,
+		is_parsed ? "its reserved_until_tick is past the end of the layout"
+			  : fault->message);
 	return FALSE;
 }
 
@@ -80,7 +83,7 @@ static void forget_record(FileRegistry *self)
 	state_directory_close_fd(g_steal_fd(&self->record_fd));
 }
 
-/* Reserves up to @end_tick, if the record still has the text in @read. */
+/* Reserves up to @end_tick, if the record still contains the text in @read. */
 static gboolean write_record(FileRegistry *self, const StateDirectory *directory,
 			     const Reading *read, gint64 end_tick, GError **error)
 {
@@ -125,7 +128,7 @@ static gboolean fail_lost(const FileRegistry *self, const char *what, GError **e
 	return FALSE;
 }
 
-/* Reads the record, which must be owned by this server. */
+/* Reads the record, and checks that this server owns it. */
 static gboolean read_own_record(const FileRegistry *self, const StateDirectory *directory,
 				Reading *out_reading, GError **error)
 {
@@ -155,7 +158,7 @@ static StateDirectory *reopen_directory(const FileRegistry *self, GError **error
 }
 
 /* Checks that the record is still the file that this server wrote. A different file may belong to
- * another server, which does not know about this one. */
+ * another server, which does not know about this server. */
 static gboolean check_record(const FileRegistry *self, GError **error)
 {
 	g_autoptr(StateDirectory) directory = NULL;
@@ -175,7 +178,7 @@ static gboolean check_record(const FileRegistry *self, GError **error)
 	return fail_lost(self, "was replaced", error);
 }
 
-/* Refuses a claim because the record already reserves as far as a claim could, or further. */
+/* Refuses a claim because the record already reserves as many ticks as a claim could, or more. */
 static gboolean refuse_claim(const FileRegistry *self, const ReservationRecord *record,
 			     gint64 length_ticks, gint64 *out_wait_until_tick, GError **error)
 {
@@ -199,18 +202,18 @@ static gboolean refuse_claim(const FileRegistry *self, const ReservationRecord *
 	return FALSE;
 }
 
-/* A claim in progress. If it can take any worker ID, it tries one after the other. */
+/* A claim in progress. If any worker ID is acceptable, it tries one after the other. */
 typedef struct {
 	const StateDirectory *directory;
 	gint64 now_tick;
 	gint64 length_ticks;
-	gint64 latest_tick; /* skip records that end later */
+	gint64 latest_tick; /* skip records whose end is later */
 	guint n_held;       /* number of worker IDs held by live processes */
 	guint n_reserved;   /* number of worker IDs skipped because of their end */
 	guint n_damaged;
 } Claim;
 
-/* Makes @worker_id the current one. Releases the lock of the previous one. */
+/* Makes @worker_id the current worker ID, and releases the lock of the previous one. */
 static void choose_worker_id(FileRegistry *self, guint worker_id)
 {
 	g_autofree char *stem = g_strdup_printf("worker-%u-%u", self->datacenter_id, worker_id);
@@ -273,7 +276,7 @@ static gboolean claim_lowest(FileRegistry *self, Claim *claim, RegistryResult *o
 			claim->n_reserved++;
 		} else if (g_error_matches(local, REGISTRY_ERROR, REGISTRY_ERROR_FATAL)) {
 			claim->n_damaged++;
-		} else { /* all other worker IDs would fail in the same way */
+		} else { /* claiming any other worker ID would fail in the same way */
 			g_propagate_error(error, g_steal_pointer(&local));
 			return FALSE;
 		}
@@ -282,7 +285,7 @@ static gboolean claim_lowest(FileRegistry *self, Claim *claim, RegistryResult *o
 	return FALSE;
 }
 
-/* First tries reservations that have ended, because their IDs can be drawn at once. */
+/* Tries reservations that have ended first, because their IDs can be drawn at once. */
 static gboolean claim_any(FileRegistry *self, Claim *claim, RegistryResult *out_result,
 			  GError **error)
 {
@@ -323,8 +326,8 @@ static gboolean run_claim(FileRegistry *self, gint64 now_tick, gint64 length_tic
 
 	if (directory == NULL)
 		return FALSE;
-	/* not at the first claim, which checks whether the directory shares files with another one
-	 */
+	/* not done at the first claim, which checks whether the directory shares files with another
+	 * one */
 	if (self->has_begun)
 		state_directory_allow_links(directory);
 	if (!state_directory_check_identity(directory, &self->layout, self->machine_id, error))
@@ -371,8 +374,8 @@ static gboolean run_release(FileRegistry *self, gint64 last_tick, GError **error
 	if (directory == NULL)
 		return FALSE;
 	/* publish_lease() in keeper.c can move the lease's first tick beyond the end, to keep IDs
-	 * increasing. Such a lease issues no IDs, but it is retired with a tick after the end: do
-	 * not raise the end. A record that was set back must not lower this limit. */
+	 * increasing. Such a lease issues no IDs, but is retired with a tick after the end, so the
+	 * end must not be raised. A record that was set back must not lower this limit. */
 	last_tick = MIN(MAX(self->first_tick - 1, last_tick),
 			MAX(reading.record.end_tick, self->end_tick));
 	return write_record(self, directory, &reading, last_tick, error);
@@ -469,7 +472,7 @@ char *file_registry_default_directory(void)
 	g_autofree char *first = NULL;
 	g_autofree char *of_user = NULL;
 
-	/* systemd separates several directories with colons */
+	/* systemd separates several directories by colons */
 	if (named != NULL)
 		named += strspn(named, ":");
 	if (named != NULL && *named != '\0') {

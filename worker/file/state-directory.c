@@ -25,8 +25,8 @@
 #define NOT_REGULAR      "it is not a regular file"
 
 /* The lock of the directory is held only briefly. Its holder can hang, but processes that wait for
- * the lock must not. All tries together take half of the shortest reservation, so there is time for
- * another round. */
+ * the lock must not. All tries together take at most half of the shortest reservation, so there is
+ * time for another round of tries. */
 #define LOCK_TRIES    100
 #define LOCK_PAUSE_US 5000
 
@@ -34,7 +34,8 @@
 #define IDENTITY_FORMAT 1
 #define NO_MACHINE_ID   "none"
 
-/* The machine's ID is confidential. An ID that is derived with this one is not. */
+/* The machine ID is confidential, but an ID that is derived from it with this application ID is
+ * not. */
 #define APPLICATION_ID SD_ID128_MAKE(3c, 7b, e0, a0, 7c, fa, 4b, ab, ae, 5f, 90, 53, 86, 6b, 05, c1)
 
 struct _StateDirectory {
@@ -43,7 +44,8 @@ struct _StateDirectory {
 	gboolean links_allowed;
 };
 
-/* System calls. @path: directory; @name: (nullable): file in the directory */
+/* Wrappers for system calls. @path: path of the directory @name: (nullable): a file in the
+ * directory */
 
 void state_directory_close_fd(StateFd fd)
 {
@@ -134,20 +136,21 @@ StateDirectory *state_directory_open(const char *path, GError **error)
 	return self;
 }
 
-/* Syncs the name of the directory in its parent, so that the directory survives a crash. Called
- * before the first file is written. */
+/* Syncs the parent of the directory, so that the directory's name survives a crash. Called before
+ * the first file is written. */
 static gboolean sync_name(const StateDirectory *self, GError **error)
 {
 	g_auto(StateFd) parent = open_at(self->fd, self->path, "..", O_RDONLY | O_DIRECTORY);
 	struct stat own, above;
 
-	/* if we may not open the parent, another user has made the directory durably */
+	/* if this user may not open the parent, another user has created the directory durably */
 	if (parent < 0 && errno == EACCES)
 		return TRUE;
 	if (parent < 0 || get_info(self->fd, self->path, NULL, &own) != 0 ||
 	    get_info(parent, self->path, "..", &above) != 0)
-		return fail_call("look at the parent of", self->path, error);
-	/* the name of a mount point needs no sync; EINVAL: the file system is never written */
+		return fail_call("check the parent of", self->path, error);
+	/* the name of a mount point needs no sync; EINVAL means that the file system is never
+	 * written */
 	return own.st_dev != above.st_dev || sync_fd(parent, self->path, "..") == 0 ||
 	       errno == EINVAL || fail_call("sync the parent of", self->path, error);
 }
@@ -233,7 +236,7 @@ StateDirectory *state_directory_prepare(const char *path, GError **error)
 
 /* Reading a file */
 
-/* Returns: (transfer full) (nullable): why the file is not as expected. */
+/* Returns: (transfer full) (nullable): in what way the file is not as expected. */
 static char *file_fault(const struct stat *info, nlink_t most_links)
 {
 	if (!S_ISREG(info->st_mode))
@@ -241,7 +244,7 @@ static char *file_fault(const struct stat *info, nlink_t most_links)
 	if (info->st_uid != geteuid())
 		return g_strdup_printf("it belongs to user %u, but this server runs as user %u",
 				       (guint)info->st_uid, (guint)geteuid());
-	/* 0 links: the file was replaced meanwhile */
+	/* 0 links: the file was replaced in the meantime */
 	if (info->st_nlink > most_links)
 		return g_strdup_printf(
 			"it has %u links; the limit is 1 (if the other links are a snapshot, stop "
@@ -253,8 +256,8 @@ static char *file_fault(const struct stat *info, nlink_t most_links)
 	return NULL;
 }
 
-/* Returns a descriptor; or -1 with FATAL if the file is not as expected, with FAILED, or without an
- * error if the file does not exist. */
+/* Returns a descriptor; or -1 with FATAL set if the file is not as expected, with FAILED set, or
+ * without an error if the file does not exist. */
 static StateFd open_file(const StateDirectory *self, const char *name, int flags, GError **error)
 {
 	/* O_NONBLOCK, because a FIFO may have no process at its other end */
@@ -350,8 +353,8 @@ static void remove_file(const StateDirectory *self, const char *name)
 	(void)DISK_CALL("remove", self->path, name, unlinkat(self->fd, name, 0));
 }
 
-/* Locks an open file, or the directory itself (@name %NULL). Returns: %FALSE with errno set;
- * EWOULDBLOCK: another process holds the lock */
+/* Locks an open file, or the directory itself (@name %NULL). Returns: %FALSE with errno set, to
+ * EWOULDBLOCK if another process holds the lock */
 static gboolean lock_fd(const StateDirectory *self, const char *name, int fd)
 {
 	return DISK_CALL("lock", self->path, name, flock(fd, LOCK_EX | LOCK_NB)) == 0;
@@ -381,8 +384,8 @@ static void unlock_directory(const StateDirectory *self)
 	(void)DISK_CALL("unlock", self->path, NULL, flock(self->fd, LOCK_UN));
 }
 
-/* Renames @temporary to @name, if the text of @name is @expected. The directory is locked only for
- * the comparison and the renaming. */
+/* Renames @temporary to @name, if the text of @name is @expected. The directory is locked only
+ * during the comparison and the rename. */
 static gboolean swap_file(const StateDirectory *self, const char *temporary, const char *name,
 			  const char *expected, GError **error)
 {
@@ -407,8 +410,8 @@ static gboolean swap_file(const StateDirectory *self, const char *temporary, con
 static StateFd put_file(const StateDirectory *self, const char *name, const char *expected,
 			const char *text, GError **error)
 {
-	/* a name that no other writer uses: processes in different containers can have the same
-	 * process ID, and a forked process can have its parent's random numbers */
+	/* a name that no other writer uses: processes in different containers may have the same
+	 * process ID, and a forked process can draw the same random numbers as its parent */
 	g_autofree char *temporary =
 		g_strdup_printf("%s.%d-%08x" TEMPORARY_SUFFIX, name, (int)getpid(), g_random_int());
 	g_auto(StateFd) fd =
@@ -465,8 +468,8 @@ static DIR *open_listing(const StateDirectory *self)
 	return listing;
 }
 
-/* Returns: (nullable): the next name with this prefix and suffix; NULL with errno set to 0: there
- *   is none. */
+/* Returns: (nullable): the next name with this prefix and suffix; NULL with errno set to 0 if there
+ * is none. */
 static const char *next_name(const StateDirectory *self, DIR *listing, const char *prefix,
 			     const char *suffix)
 {
@@ -488,7 +491,7 @@ void state_directory_clean(const StateDirectory *self, const char *name)
 	g_autoptr(DIR) listing = open_listing(self);
 	const char *leftover;
 
-	/* take the lock, so that no file is removed between its comparison and its renaming */
+	/* hold the lock, so that no file is removed between its comparison and its rename */
 	if (listing == NULL || !lock_directory(self, NULL))
 		return;
 	while ((leftover = next_name(self, listing, prefix, TEMPORARY_SUFFIX)) != NULL)
@@ -498,7 +501,7 @@ void state_directory_clean(const StateDirectory *self, const char *name)
 
 /* Whether a file is still there */
 
-/* Returns whether @name is still the file @fd; -1: unknown. */
+/* Returns whether @name still refers to the file @fd; -1 if unknown. */
 static int is_same_file(int directory_fd, const char *directory, const char *name, int fd)
 {
 	struct stat opened, named;
@@ -531,7 +534,7 @@ static char *identity_to_json(const Layout *layout, const char *machine_id)
 	return strict_json_print(identity);
 }
 
-/* Reads the identity. @out_text: %NULL if there is neither an identity nor a record */
+/* Reads the identity. @out_text: set to %NULL if there is neither an identity nor a record */
 static gboolean read_identity(const StateDirectory *self, const Layout *layout,
 			      const char *machine_id, char **out_text, GError **error)
 {
@@ -547,7 +550,7 @@ static gboolean read_identity(const StateDirectory *self, const Layout *layout,
 		record = g_strdup(next_name(self, listing, "worker-", ".json"));
 	if (record == NULL && (listing == NULL || errno != 0))
 		return fail_call("list", self->path, error);
-	/* if a server has just created the record, it has created the identity before */
+	/* if a server has just created the record, it created the identity before */
 	if (record != NULL && !state_directory_read(self, IDENTITY_NAME, out_text, error))
 		return FALSE;
 	if (record != NULL && *out_text == NULL) {
@@ -556,7 +559,7 @@ static gboolean read_identity(const StateDirectory *self, const Layout *layout,
 		g_set_error(error, REGISTRY_ERROR, REGISTRY_ERROR_FATAL,
 			    "%s/%s is there without " IDENTITY_NAME
 			    ", which contains the layout of its ticks; restore that file, or use "
-			    "another --state-directory and --worker-id; if the record was made "
+			    "another --state-directory and --worker-id; if the record was created "
 			    "here and for this layout, write %s into it",
 			    self->path, record, text);
 		return FALSE;
@@ -573,7 +576,7 @@ static gboolean make_identity(const StateDirectory *self, const Layout *layout,
 	g_autoptr(GError) local = NULL;
 	g_auto(StateFd) made = -1;
 
-	/* sync the name first, so that a directory with an identity has a durable name */
+	/* sync the name first, so that the name of a directory with an identity is durable */
 	if (!sync_name(self, error))
 		return FALSE;
 	/* the next replacement in the directory also writes it to the disk */
@@ -680,8 +683,8 @@ static char *describe_holder(const StateDirectory *self, const char *name)
 	return g_strdup_printf("pid %" G_GINT64_FORMAT " (%s, started %s)", pid, address, started);
 }
 
-/* Writes a description of this process into the file. If this fails, the lock is held without a
- * description. */
+/* Writes a description of this process into the file. If this fails, the lock is still held, but
+ * without a description. */
 static void write_holder(const StateDirectory *self, const char *name, const char *address, int fd)
 {
 	g_autofree char *started = text_time_ms(g_get_real_time() / 1000);
@@ -727,7 +730,8 @@ static StateFd open_and_lock(const StateDirectory *self, const char *name, const
 gboolean state_directory_take_lock(const StateDirectory *self, const char *name,
 				   const char *address, StateFd *fd, GError **error)
 {
-	/* check again after locking, because the file may have been removed before */
+	/* check again after locking, because the file may have been removed before the lock was
+	 * taken */
 	while (*fd < 0 || is_same_file(self->fd, self->path, name, *fd) != 1) {
 		state_directory_close_fd(g_steal_fd(fd));
 		*fd = open_and_lock(self, name, address, error);

@@ -4,8 +4,8 @@
 #include "common/zookeeper/znodes.h"
 
 #define QUARANTINE                                                                                 \
-	"snowflakectl registry quarantine, with --even-if-servers-live where servers run, which "  \
-	"lets them go on"
+	"snowflakectl registry quarantine, with --even-if-servers-live if servers are "            \
+	"running, so that they continue"
 
 void floor_read(Floor *self, const StoreRecord *record, const Layout *layout)
 {
@@ -17,7 +17,7 @@ void floor_read(Floor *self, const StoreRecord *record, const Layout *layout)
 		self->damage = g_strdup("is missing");
 		self->remedy = "run " QUARANTINE;
 	} else if (record->data == NULL) {
-		self->damage = g_strdup("cannot be read without its --zookeeper-auth");
+		self->damage = g_strdup("cannot be read with this server's --zookeeper-auth");
 		self->remedy = "let this server read it";
 	} else if (!znode_floor_from_json(record->data, record->length, layout, &ticks, &error)) {
 		self->damage = g_strdup_printf("does not parse: %s", error->message);

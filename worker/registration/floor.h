@@ -5,22 +5,22 @@
 #include "worker/store.h"
 
 /*
- * The floor of a datacenter, as it was read. No lease begins at or before it, so it is the lower
- * limit of each claim. An operator raises it after the store was restored from a backup:
+ * The floor of a datacenter, as read from the store. No lease begins at or before it, so it is the
+ * lower limit of each claim. An operator raises it after the store has been restored from a backup:
  * reservations since the backup are unknown, but all of them end before the floor. All functions
  * are pure.
  */
 typedef struct {
 	gint64 tick; /* no lease begins at or before this tick */
-	/* the latest tick that a server's clock can have reached when the floor was raised */
+	/* the latest tick that any server's clock may have reached when the floor was raised */
 	gint64 clock_tick;
 	gint32 version;
 	char *damage;       /* (nullable): why the floor is unknown, for example "is missing" */
-	const char *remedy; /* if it is damaged: the operator's next step */
+	const char *remedy; /* if it is damaged: what the operator must do next */
 } Floor;
 
-/* Fills @self; the caller must clear it. @record: (nullable): %NULL: it is missing. If it has no
- * data, this server may not read it. */
+/* Fills @self; the caller must clear it. @record: (nullable): %NULL if it is missing. If it
+ * contains no data, this server has no permission to read it. */
 void floor_read(Floor *self, const StoreRecord *record, const Layout *layout);
 void floor_clear(Floor *self);
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC(Floor, floor_clear)
@@ -28,13 +28,13 @@ G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC(Floor, floor_clear)
 /* Returns whether a worker ID can be claimed at @now_tick. */
 gboolean floor_is_past(const Floor *self, gint64 now_tick);
 
-/* Returns the first tick for a new lease of a worker ID whose record ends at @end_tick; -1: it has
- * no record. */
+/* Returns the first tick of a new lease for a worker ID. @end_tick: end of its record; -1 if it has
+ * no record */
 gint64 floor_first_tick(const Floor *self, gint64 end_tick);
 
-/* Returns whether a server may keep a reservation that it holds up to @end_tick. A raised floor
- * means that the store may have been restored from a backup. Another server may have claimed this
- * worker ID in the lost data, but only when its clock was past @end_tick. If @end_tick is
+/* Returns whether a server may keep its reservation, which ends at @end_tick. A raised floor means
+ * that the store may have been restored from a backup. Another server may have claimed this worker
+ * ID in the lost data, but only when its clock was past @end_tick. If @end_tick is
  * @clock_tick or later, no clock was past it when the floor was raised. A write that was accepted
- * on this connection (@is_written) also proves that nothing was lost since. */
+ * on this connection (@is_written) also proves that no data were lost. */
 gboolean floor_allows_keeping(const Floor *self, gint64 end_tick, gboolean is_written);

@@ -3,14 +3,15 @@
 
 #include "common/log.h"
 
-/* The functions that registration.c, step.c and reservation.c share: they complete the keeper's
- * operation, pause after errors, log them, and read the store's clock. */
+/* Functions that registration.c, step.c and reservation.c share: they complete the keeper's
+ * operation, pause after errors, log errors, and read the store's clock. */
 
 #define MIN_PAUSE_US  (10 * G_TIME_SPAN_MILLISECOND)
 #define MAX_PAUSE_US  (60 * G_TIME_SPAN_MILLISECOND)
 #define LONG_PAUSE_US (500 * G_TIME_SPAN_MILLISECOND)
 
-/* A warning is logged after this many steps ended with an error that leaves their outcome open. */
+/* A warning is logged after this many steps have ended with an error that leaves their outcome
+ * unknown. */
 #define MIN_OPEN_ERRORS 3
 
 static void finish_operation(Registration *self, GError *error)

@@ -5,7 +5,7 @@
 
 #include "common/worker-kind.h"
 
-#define UNREADABLE "cannot be read without its --zookeeper-auth"
+#define UNREADABLE "cannot be read with this --zookeeper-auth"
 
 static void listed_claim_free(ListedClaim *claim)
 {
@@ -67,8 +67,8 @@ gboolean datacenter_listing_add_claim(DatacenterListing *self, const StoreRecord
 	claim->order = record->order;
 	claim->is_own = record->is_own;
 	claim->claimed_at_ms = record->created_ms;
-	/* its name contains everything important; another program's data must not prevent a start
-	 */
+	/* its name contains everything important, and another program's data must not prevent a
+	 * start */
 	if (record->data == NULL ||
 	    !claim_record_from_json(record->data, record->length, &claim->record, &error))
 		claim->record = (ClaimRecord){.worker_id = -1};
@@ -168,7 +168,7 @@ static const ListedClaim *find_holder(const DatacenterListing *self,
 {
 	const ListedClaim key = {.nonce = reservation->record.owner};
 
-	/* one nonce can have several claims, because an older one may remain */
+	/* a nonce may have several claims, because an older one may remain */
 	for (guint i = lower_bound(self->claims, &key, by_nonce); i < self->claims->len; i++) {
 		const ListedClaim *claim = self->claims->pdata[i];
 

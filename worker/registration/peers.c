@@ -97,8 +97,8 @@ static void judge_clock(PeerReport *self, GArray *offsets_ms, gint64 offset_ms, 
 	if (n == 0)
 		return;
 	g_array_sort(offsets_ms, compare_offsets);
-	/* if two values are in the middle, either can be right: a single wrong clock must not
-	 * refuse a server whose clock agrees with another one */
+	/* if two values are in the middle, use the nearer one: a single wrong clock must not keep
+	 * out a server whose clock agrees with another peer's */
 	low_ms = offset_ms - g_array_index(offsets_ms, gint64, (n - 1) / 2);
 	high_ms = offset_ms - g_array_index(offsets_ms, gint64, n / 2);
 	ahead_ms = llabs(low_ms) < llabs(high_ms) ? low_ms : high_ms;
@@ -108,7 +108,7 @@ static void judge_clock(PeerReport *self, GArray *offsets_ms, gint64 offset_ms, 
 		self, PEER_CLOCK, NULL,
 		"timestamp sanity check failed: the clock is %" G_GINT64_FORMAT
 		" ms %s the median of %u servers of the datacenter; the limit is %" G_GINT64_FORMAT
-		" ms; correct it, or raise --max-clock-skew",
+		" ms; correct the clock, or raise --max-clock-skew",
 		(gint64)llabs(ahead_ms), ahead_ms > 0 ? "ahead of" : "behind", n, max_skew_ms);
 }
 
@@ -159,27 +159,28 @@ const char *peer_report_confirmed(const PeerReport *self, const PeerReport *earl
 
 /* Asking */
 
-/* State that the threads of a check share: a timer thread, and threads that each take the next peer
- * until there is none or the time is up. The last thread frees the job. The owner of the check does
- * not wait. */
+/* State that the threads of a check share. There is a timer thread, and threads that each take the
+ * next peer until none is left or the time is up. The last thread frees the job, and the owner of
+ * the check does not wait for it. */
 typedef struct {
 	atomic_uint references;
-	GPtrArray *peers;       /* (element-type Peer): only read */
-	TlsClient *tls;         /* NULL: peers that use TLS are not reached */
-	gint64 deadline_us;     /* monotonic time of the end */
+	GPtrArray *peers;       /* (element-type Peer): never changed */
+	TlsClient *tls;         /* NULL if peers that use TLS are not to be reached */
+	gint64 deadline_us;     /* monotonic time at which the check ends */
 	pthread_mutex_t mutex;  /* protects the members below */
 	pthread_cond_t changed; /* the last peer has answered, or the check was freed */
-	PeerAnswer *answers;    /* one for each peer, initially "not reached" */
+	/* (element-type PeerAnswer): one for each peer, initially "not reached" */
+	PeerAnswer *answers;
 	guint n_asked;
-	guint n_settled;             /* number of peers that have answered, or will not answer */
-	gboolean over;               /* the answers no longer change */
-	void (*done)(gpointer data); /* NULL: the check was freed, or its report was taken */
+	guint n_settled; /* number of peers that have answered, or that will not answer */
+	gboolean over;   /* the answers do not change any more */
+	void (*done)(gpointer data); /* NULL if the check was freed, or its report was taken */
 	gpointer user_data;
 } Job;
 
 struct _PeerCheck {
 	PeerCheckConfig config;
-	Job *job; /* NULL: its report was taken */
+	Job *job; /* NULL if its report was taken */
 };
 
 static void peer_answer_clear(PeerAnswer *self)
@@ -202,7 +203,7 @@ static void job_unref(Job *self)
 	g_free(self);
 }
 
-/* Starts a thread. @run: drops its reference to the job at its end */
+/* Starts a thread. @run: must drop its reference to the job at its end */
 static gboolean job_start_thread(Job *self, void *(*run)(void *))
 {
 	atomic_fetch_add(&self->references, 1);
@@ -212,7 +213,7 @@ static gboolean job_start_thread(Job *self, void *(*run)(void *))
 	return FALSE;
 }
 
-/* Returns the client for one more call, which must end with the job, or NULL if no time is left. */
+/* Returns the client with the job's remaining time as its time limit; NULL if no time is left. */
 static SnowflakeClient *in_time(SnowflakeClient *client, const Job *job)
 {
 	gint64 left_ms = (job->deadline_us - g_get_monotonic_time()) / 1000;
@@ -223,8 +224,8 @@ static SnowflakeClient *in_time(SnowflakeClient *client, const Job *job)
 	return client;
 }
 
-/* Requests the worker ID and datacenter ID from a server without get_worker(); -1: it has none yet.
- */
+/* Requests the worker ID and datacenter ID from a server that does not support get_worker(). An ID
+ * is -1 if the server has none yet. */
 static gboolean ask_id(SnowflakeClient *client, const Job *job,
 		       gboolean (*get)(SnowflakeClient *client, gint64 *out_id, GError **error),
 		       gint64 *out_id, GError **error)
@@ -259,8 +260,8 @@ static gboolean ask_who(SnowflakeClient *client, const Job *job, PeerAnswer *ans
 		      &answer->error);
 }
 
-/* Compares the peer's clock with ours in the middle of the call. The connection is already open, so
- * only the call is measured. */
+/* Compares the peer's clock with the local clock in the middle of the call. The connection is
+ * already open, so only the call itself is measured. */
 static gboolean ask_time(SnowflakeClient *client, const Job *job, PeerAnswer *answer)
 {
 	gint64 before_us, after_us, time_ms;
@@ -332,8 +333,8 @@ static void *run_timer(void *data)
 {
 	Job *job = data;
 
-	/* if a thread cannot be started, the others ask more peers; a peer that is not asked counts
-	 * as unreachable */
+	/* if a thread cannot be started, the others ask more peers; a peer that is never asked
+	 * counts as unreachable */
 	for (guint i = 0; i < MIN(job->peers->len, MAX_ASKERS); i++)
 		if (!job_start_thread(job, run_asker))
 			break;
@@ -433,7 +434,7 @@ gboolean peer_check_take_report(PeerCheck *self, PeerReport *out_report)
 	pthread_mutex_unlock(&job->mutex);
 	if (!over)
 		return FALSE;
-	/* the answers no longer change */
+	/* the answers do not change any more */
 	peer_report_judge(job->peers, job->answers, self->config.datacenter_id,
 			  clock_now_ms(self->config.clock) - g_get_monotonic_time() / 1000,
 			  self->config.max_skew_ms, out_report);

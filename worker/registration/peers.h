@@ -5,11 +5,11 @@
 #include "core/clock.h"
 
 /*
- * The sanity checks: the questions of a server to its peers, and the evaluation of the answers.
+ * The sanity checks: a server queries its peers, and evaluates the answers.
  *
  * A PeerCheck asks all peers at the same time for their worker IDs and clocks. It does not block:
- * its own threads ask, as clients. A DNS lookup can delay such a thread beyond the end of the
- * check. The thread then ends later, and accesses only its own memory.
+ * its own threads ask, as clients. A DNS lookup can delay a thread beyond the end of the check. The
+ * thread then ends later, and accesses only its own memory.
  *
  * A PeerReport is the result of a pure function that judges the answers. A claim record can be
  * older than its server's current state, and a clock can be set during the check. So a
@@ -20,7 +20,7 @@
 typedef struct {
 	char *address; /* host:port */
 	char *nonce;
-	gint worker_id; /* -1: none yet */
+	gint worker_id; /* -1 if none yet */
 } Peer;
 
 /* Returns: (transfer full) */
@@ -30,34 +30,36 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(Peer, peer_free)
 
 /* The answers of one peer. */
 typedef struct {
-	gboolean reached;     /* FALSE: only the error is set */
-	char *nonce;          /* NULL: it has none, like a legacy server */
-	gint64 datacenter_id; /* -1: none yet */
-	gint64 worker_id;     /* -1: none yet */
-	gint64 offset_ms;     /* offset of its clock from monotonic time */
-	GError *error;        /* why it was not reached; NULL: no answer in time */
+	gboolean reached;     /* if FALSE, only the error is set */
+	char *nonce;          /* NULL if it has no nonce, like a legacy server */
+	gint64 datacenter_id; /* -1 if none yet */
+	gint64 worker_id;     /* -1 if none yet */
+	gint64 offset_ms;     /* offset of its clock from the local monotonic clock */
+	GError *error;        /* why it was not reached; NULL if it did not answer in time */
 } PeerAnswer;
 
 typedef enum {
-	PEER_WORKER_ID,     /* its worker ID is not the one in its claim record */
-	PEER_DATACENTER_ID, /* its datacenter ID is not ours */
-	PEER_CLOCK,         /* our clock differs too much from those of all peers that answered */
+	PEER_WORKER_ID,     /* its worker ID differs from the one in its claim record */
+	PEER_DATACENTER_ID, /* its datacenter ID differs from that of this server */
+	/* the clock of this server differs too much from those of all peers that answered */
+	PEER_CLOCK,
 } PeerContradictionKind;
 
 typedef struct {
 	PeerContradictionKind kind;
-	char *nonce;   /* nonce of the peer; NULL: not about a single peer */
-	char *message; /* the contradiction, its values, and the remedy */
+	char *nonce;   /* nonce of the peer; NULL if the contradiction is not about a single peer */
+	char *message; /* the contradiction with its values, and the remedy */
 } PeerContradiction;
 
 typedef struct {
 	GPtrArray *contradictions; /* (element-type PeerContradiction) */
 	guint agreed;
 	guint unreachable;
-	/* number of ignored peers: another process than that of the claim record has answered */
+	/* number of ignored peers: the process that answered is not that of the claim record */
 	guint stale;
 	gboolean clocks_known; /* the clock of at least one peer is known */
-	gint64 furthest_ms;    /* how far our clock is ahead of the clock that differs most */
+	/* how far this server's clock is ahead of the peer clock that differs most from it */
+	gint64 furthest_ms;
 } PeerReport;
 
 void peer_report_clear(PeerReport *self);
@@ -66,12 +68,12 @@ G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC(PeerReport, peer_report_clear)
 /**
  * peer_report_judge:
  * @peers: (element-type Peer)
- * @answers: one for each, in the same order
+ * @answers: one for each peer, in the same order
  * @datacenter_id: this server's datacenter ID
  * @offset_ms: offset of this server's clock from monotonic time
- * @max_skew_ms: how much our clock may differ from the median of the peers' clocks; if two are in
- *   the middle, the nearer one counts
- * @out_report: (out): the caller clears it
+ * @max_skew_ms: maximum difference between this server's clock and the median of the peers' clocks;
+ * if two are in the middle, the nearer one is used
+ * @out_report: (out): cleared by the caller
  */
 void peer_report_judge(const GPtrArray *peers, const PeerAnswer *answers, guint datacenter_id,
 		       gint64 offset_ms, gint64 max_skew_ms, PeerReport *out_report);
@@ -85,37 +87,38 @@ typedef struct _PeerCheck PeerCheck;
 typedef struct {
 	const Clock *clock; /* borrowed: this server's clock; only take_report() reads it */
 	guint datacenter_id;
-	/* time limit of the whole check; peers that have not answered are unreachable */
+	/* time limit of the whole check; peers that have not answered by then count as
+	 * unreachable */
 	gint64 timeout_ms;
 	gint64 max_skew_ms;
 	gboolean quiet; /* log nothing */
-	/* for peers that use TLS; a reference is kept as long as it is needed. NULL: these peers
-	 * are not reached */
+	/* for peers that use TLS; a reference is kept as long as it is needed. NULL if these peers
+	 * are not to be reached */
 	TlsClient *tls;
 	/* Called once in a thread of the check, when there is a report that was not taken yet;
-	 * never after free(). It must not call the check. If no thread can be started, it is not
-	 * called, and take_report() returns a report at the timeout. */
+	 * never after free(). It must not call functions of the check. If no thread can be started,
+	 * it is not called, and take_report() returns a report at the timeout. */
 	void (*done)(gpointer user_data);
 	gpointer user_data;
 } PeerCheckConfig;
 
 /**
  * peer_check_new:
- * @peers: (transfer full) (element-type Peer): with peer_free() as its free function; without this
- *   server
+ * @peers: (transfer full) (element-type Peer): does not contain this server; its free function is
+ * peer_free()
  * @config: copied
  *
  * Begins to ask.
  */
 PeerCheck *peer_check_new(GPtrArray *peers, const PeerCheckConfig *config);
 
-/* Frees the check at any time. Does not wait. */
+/* Frees the check. Can be called at any time. Does not wait. */
 void peer_check_free(PeerCheck *self);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(PeerCheck, peer_check_free)
 
 /**
  * peer_check_take_report:
- * @out_report: (out): the caller clears it; untouched unless %TRUE
+ * @out_report: (out): cleared by the caller; untouched unless %TRUE
  *
  * Logs which peers were not reached, and the contradictions, unless the check is quiet.
  *

@@ -30,10 +30,11 @@ RegistrationState registration_plan_next(const RegistrationFacts *facts)
 		return REGISTRATION_CONNECTING;
 	if (facts->now_us < facts->pause_ends_at_us)
 		return REGISTRATION_PAUSING;
-	/* first find the outcome of the last write, whatever the keeper wants now */
+	/* first determine the outcome of the last write, whatever the keeper wants now */
 	if (facts->unsettled)
 		return REGISTRATION_SETTLING;
-	/* a release needs no claim: the version shows whether the record is ours */
+	/* a release needs no claim, because the version shows whether the record is still this
+	 * server's */
 	if (facts->operation == REGISTRY_RELEASE)
 		return REGISTRATION_RELEASING;
 	if (!facts->prepared)

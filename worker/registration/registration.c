@@ -8,26 +8,28 @@
 #include "worker/registration/step.h"
 
 /*
- * Each poll takes the messages of the store, and lets the registration change states until it must
- * wait.
+ * Each poll takes the messages of the store, and changes the state of the registration until it
+ * must wait.
  */
 
-/* The time to close a session before the process ends, so that its claim record is deleted. */
+/* Time limit for closing the session before the process exits. Closing it deletes the claim
+ * record. */
 #define CLOSE_TIMEOUT_MS 2000
 
 #define FIRST_LENGTH_MS 10000
 
-/* silence after which its reason is determined */
+/* length of a silence after which its reason is determined */
 #define MIN_SILENCE_US    (3 * G_TIME_SPAN_SECOND)
-#define REPORT_SILENCE_US G_TIME_SPAN_MINUTE /* time between two reports of silence */
+/* time between two reports that the store is silent  \ */
+#define REPORT_SILENCE_US G_TIME_SPAN_MINUTE
 #define UNKNOWN_REASON    "is it running, and is the address right?"
 
 /* Steps */
 
-/* The functions that begin the step of a state and take its answer. The other states have no step:
- * they wait for a connection, for an instant or for the keeper. step_take_datacenter_answer() takes
- * the answers of READING_DATACENTER and the datacenters of LISTING_WORKERS, step_take_peers() those
- * of CHECKING_PEERS. */
+/* The functions that begin the step of a state and handle its answer. The other states have no
+ * step: they wait for a connection, for a point in time or for the keeper.
+ * step_take_datacenter_answer() handles answers in READING_DATACENTER, and datacenters in
+ * LISTING_WORKERS; step_take_peers() handles answers in CHECKING_PEERS. */
 static const struct {
 	void (*start)(Registration *self);
 	void (*take)(Registration *self, const StoreMessage *answer);
@@ -45,7 +47,7 @@ static const struct {
 	[REGISTRATION_LISTING_WORKERS] = {step_start_listing_workers, step_take_datacenter_ids},
 };
 
-/* Takes an answer of the store, if the current step waits for it. */
+/* Handles an answer of the store, if the current step waits for it. */
 static void take_answer(Registration *self, const StoreMessage *answer)
 {
 	if (step_take_datacenter_answer(self, answer) || answer->request != self->step.request)
@@ -58,15 +60,15 @@ static void take_answer(Registration *self, const StoreMessage *answer)
 		g_critical("an answer while %s", registration_state_name(self->step.state));
 }
 
-/* Ends the current step, which will not be answered, with an UNSURE answer. So a state that was
- * writing a reservation sets facts.unsettled, and its record is read next. */
+/* Ends the current step, which will get no answer, as if the answer were UNSURE. So a state that
+ * was writing a reservation sets facts.unsettled, and the record is read next. */
 static void abandon_step(Registration *self)
 {
 	const StoreMessage unsure = {
 		.event = STORE_ANSWER,
 		.request = self->step.request,
 		.outcome = STORE_UNSURE,
-		.reason = "the session is gone",
+		.reason = "the session has ended",
 	};
 
 	step_drop_readings(self);
@@ -76,7 +78,7 @@ static void abandon_step(Registration *self)
 		registration_end_wait(self);
 }
 
-/* Returns whether a claim has ended with WAIT, and its retry has not begun. */
+/* Returns whether a claim has ended with WAIT and has not been retried yet. */
 static gboolean claim_waits(const Registration *self)
 {
 	return self->operation.retry_claim_at_us != 0;
@@ -84,12 +86,12 @@ static gboolean claim_waits(const Registration *self)
 
 /*
  * Events of the store. Facts that become unknown with the loss of a connection are determined again
- * on the next one. For the reservation, facts.unsettled says that its record must be read:
+ * on the next one. For the reservation, facts.unsettled means that its record must be read:
  *
  * - After a write that was not answered, its UNSURE answer or abandon_step() sets it, and the
- *   content of the record decides whether the write took place.
+ * content of the record shows whether the write took place.
  * - After a reconnect without an open write, reservation_check_is_read() sets it, and the record
- *   must be as this server wrote it.
+ * must be what this server has written.
  */
 
 static void note_down(Registration *self)
@@ -105,7 +107,7 @@ static void note_session_end(Registration *self)
 {
 	if (self->facts.connected)
 		note_down(self);
-	/* also if the connection was lost before: the choice belongs to the old session */
+	/* also if the connection was lost before, because the choice belongs to the old session */
 	self->facts.chosen = FALSE;
 	if (self->claim.creation_sent_ns != 0)
 		self->facts.claim = CLAIM_UNKNOWN; /* the old record may still exist */
@@ -118,14 +120,14 @@ static void take_message(Registration *self, const StoreMessage *message)
 	case STORE_UP:
 		abandon_step(self);
 		self->facts.connected = TRUE;
-		/* an operator may have deleted everything, and servers with another layout may have
-		 * created it again */
+		/* an operator may have deleted everything, and servers with a different layout may
+		 * have created it again */
 		self->facts.prepared = FALSE;
 		self->facts.acls_checked = FALSE;
 		self->facts.pause_ends_at_us = 0;
 		registration_read_again(self);
-		/* retry now: an extension failed because there was no connection, or a claim waits
-		 * and a new session does not have its watch */
+		/* retry now: an extension may have failed because there was no connection, or a
+		 * claim may be waiting without a watch in the new session */
 		if (self->extension_failed || claim_waits(self))
 			self->report.retry_now = TRUE;
 		break;
@@ -137,7 +139,7 @@ static void take_message(Registration *self, const StoreMessage *message)
 		break;
 	case STORE_SESSION_EXPIRED:
 		note_session_end(self);
-		/* the session was lost now, even if its connection was lost before */
+		/* the session was lost now, even if its connection had been lost before */
 		self->lost_at_us = self->facts.now_us;
 		break;
 	case STORE_SESSION_REPLACED:
@@ -162,7 +164,7 @@ static void take_message(Registration *self, const StoreMessage *message)
 	}
 }
 
-/* Operations that cannot wait for a connection, or for an answer */
+/* Operations that cannot wait for a connection or an answer */
 
 static gboolean is_for_stop(const Registration *self)
 {
@@ -176,7 +178,7 @@ static gint64 give_up_at_us(const Registration *self)
 	gboolean has_ended = self->reservation.is_held && !self->facts.unsettled &&
 			     self->now_tick > self->reservation.end_tick;
 
-	/* the store may be connected but silent */
+	/* the store may be connected but not answering */
 	if (is_for_stop(self) && !has_ended)
 		return self->stop_by_us;
 	if (self->facts.connected)
@@ -196,8 +198,8 @@ static gint64 give_up_at_us(const Registration *self)
 	return G_MAXINT64;
 }
 
-/* Returns: (transfer full) (nullable): why there is no connection; NULL: the store does not know it
- *   yet. */
+/* Returns: (transfer full) (nullable): why there is no connection; NULL if the store does not know
+ * it yet. */
 static char *find_why_down(Registration *self)
 {
 	char *why = NULL;
@@ -251,8 +253,8 @@ static void check_operation(Registration *self)
 	}
 }
 
-/* Determines why the store is silent, and logs it once per REPORT_SILENCE_US. A claim that is
- * about to fail does so itself. */
+/* Determines why the store is silent, and logs the reason once per REPORT_SILENCE_US. A claim that
+ * is about to fail does this itself. */
 static void explain_silence(Registration *self)
 {
 	gint64 heard_at_us = self->store->heard_at_us;
@@ -280,8 +282,8 @@ static void explain_silence(Registration *self)
 	log_event(LOG_ZOOKEEPER_UNREACHABLE, log_text("error", error));
 }
 
-/* Returns (nullable): that there is no connection, for how long, and why if that is known. Valid
- * until the next call. */
+/* Returns (nullable): a text that says that there is no connection, since when, and why if that is
+ * known. Valid until the next call. */
 static const char *describe_silence(Registration *self)
 {
 	const char *why = self->silence.why;
@@ -331,7 +333,7 @@ static void take_events(Registration *self)
 	}
 	step_take_peers(self);
 	step_take_clocks(self);
-	/* report a loss at once, whatever the operation is */
+	/* report a loss at once, regardless of the operation */
 	if (self->lost_why != NULL && !self->operation.result_is_ready) {
 		g_autofree char *why = g_steal_pointer(&self->lost_why);
 
@@ -524,7 +526,7 @@ Registry *registration_new(Store *store, const RegistrationConfig *config)
 	self->keys.claims = znode_claims(root, config->datacenter_id);
 	self->keys.reservations = znode_reservations(root, config->datacenter_id);
 	self->step.state = REGISTRATION_CONNECTING;
-	/* there can be no claim record yet: no other server has this nonce */
+	/* there can be no claim record yet, because no other server has this nonce */
 	self->facts.claim = CLAIM_NONE;
 	self->facts.peers_checked = config->skip_sanity_checks;
 	return &self->registry;

@@ -19,9 +19,9 @@ static const char *owner_of_attempt(const Registration *self)
 /* The parts of a commit, in their order. A release has no claim. */
 typedef enum { PART_CLAIM, PART_RESERVATION, PART_FLOOR } CommitPart;
 
-/* Commits the attempt, together with a write to the claim record (@claim; NULL: a release). The
- * commit fails if the floor's version has changed since the attempt read it. The order of the parts
- * is that of CommitPart. */
+/* Commits the attempt, together with a write to the claim record. @claim: the data of the claim
+ * record; NULL for a release. The commit fails if the floor's version has changed since the attempt
+ * read it. The order of the parts is that of CommitPart. */
 static void commit_attempt(Registration *self, const StoreWrite *claim)
 {
 	const OwnReservation *wanted = &self->attempt.wanted;
@@ -48,7 +48,7 @@ static void commit_attempt(Registration *self, const StoreWrite *claim)
 	registration_begin_wait(self, self->store->ops->commit(self->store, writes, n));
 }
 
-/* Returns the part of the commit that has failed. */
+/* Returns the part of the commit that failed. */
 static CommitPart failed_part(const Registration *self, const StoreMessage *answer)
 {
 	CommitPart first =
@@ -62,7 +62,7 @@ void reservation_reserve(Registration *self)
 	const WorkerIdChoice *choice = &self->choice;
 	g_autofree char *claim = NULL;
 
-	if (self->now_tick < choice->first_tick) { /* the clock was set back since the choice */
+	if (self->now_tick < choice->first_tick) { /* the clock was set back after the choice */
 		registration_forget_datacenter(self);
 		return;
 	}
@@ -116,8 +116,8 @@ void reservation_release(Registration *self)
 	self->attempt = attempt_on(held, REGISTRY_RELEASE);
 	self->attempt.wanted.is_held = FALSE;
 	/* publish_lease() in keeper.c can move the lease's first tick beyond the end, to keep IDs
-	 * increasing. Such a lease issues no IDs, but it is retired with a tick after the end: do
-	 * not raise the end. */
+	 * increasing. Such a lease issues no IDs, but is retired with a tick after the end, so the
+	 * end must not be raised. */
 	self->attempt.wanted.end_tick =
 		MIN(MAX(held->first_tick - 1, self->operation.ticks), held->end_tick);
 	commit_attempt(self, NULL);
@@ -125,8 +125,8 @@ void reservation_release(Registration *self)
 
 /* Outcomes of a write */
 
-/* Returns FALSE if the reservation was released or lost after the write was sent: then the outcome
- * of the write is ignored. */
+/* Returns FALSE if the reservation was released or lost after the write was sent, so that the
+ * outcome of the write must be ignored. */
 static gboolean attempt_is_current(const Registration *self)
 {
 	return self->attempt.operation == REGISTRY_CLAIM ||
@@ -145,13 +145,13 @@ static void hold_attempt(Registration *self)
 static void note_written(Registration *self)
 {
 	hold_attempt(self);
-	/* otherwise the keeper's operation was given up, but the reservation is held */
+	/* if not, the keeper has given up the operation, but the reservation is held */
 	if (self->facts.operation == self->attempt.operation)
 		registration_succeed(self);
 }
 
-/* Handles the loss of the held reservation, or of the record that a claim has attempted to write. A
- * claim reads the datacenter again, and chooses again. @why: (transfer full) */
+/* Handles the loss of the held reservation, or of the record that a claim has tried to write. A
+ * claim then reads the datacenter again, and makes a new choice. @why: (transfer full) */
 static void note_lost(Registration *self, char *why)
 {
 	registration_forget_datacenter(self);
@@ -160,26 +160,26 @@ static void note_lost(Registration *self, char *why)
 		return;
 	}
 	self->reservation.is_held = FALSE;
-	/* prepare again: the next claim needs valid limits and a floor, which a held reservation
-	 * does not need */
+	/* prepare again, because the next claim needs valid limits and a floor, which a held
+	 * reservation does not need */
 	self->facts.prepared = FALSE;
 	g_free(self->lost_why);
 	self->lost_why = why;
 }
 
-/* Tries again after a record or version on which the attempt is based has changed. */
+/* Tries again after a change of a record or version on which the attempt is based. */
 static void try_again(Registration *self)
 {
 	if (self->attempt.operation == REGISTRY_CLAIM) {
 		registration_forget_datacenter(self);
 		registration_pause(self, REGISTRATION_SHORT_PAUSE);
-	} else { /* the content of the record decides: read it */
+	} else { /* read the record, because only its content shows the outcome */
 		self->attempt.refused = TRUE;
 		self->facts.unsettled = TRUE;
 	}
 }
 
-/* Handles a store that refuses to read or write a record. */
+/* Handles the refusal of the store to read or write a record. */
 static void complain_of_record(Registration *self, const StoreMessage *answer)
 {
 	const Attempt *attempt = &self->attempt;
@@ -187,8 +187,8 @@ static void complain_of_record(Registration *self, const StoreMessage *answer)
 	gint64 end_tick = is_read ? attempt->wanted.end_tick : attempt->read_end_tick;
 	g_autofree char *key = NULL;
 
-	/* the loss of the reservation was reported, and no operation waits for it: leave the
-	 * unreadable record until its reservation ends */
+	/* the loss of the reservation has been reported, and no operation waits for it, so leave
+	 * the unreadable record alone until its reservation ends */
 	if (!attempt_is_current(self)) {
 		self->facts.unsettled = FALSE;
 		return;
@@ -200,14 +200,14 @@ static void complain_of_record(Registration *self, const StoreMessage *answer)
 	else
 		key = reservation_key(self, attempt->wanted.worker_id);
 
-	/* the reservation has ended, and can be neither read nor extended: claim another one */
+	/* the reservation has ended, and can neither be read nor extended, so claim another one */
 	if (self->now_tick > end_tick && (is_read || attempt->operation == REGISTRY_EXTEND)) {
 		self->facts.unsettled = FALSE;
-		note_lost(self, g_strdup_printf("%s has ended, and %s refuses it: %s", key,
+		note_lost(self, g_strdup_printf("%s has ended, and %s denies access to it: %s", key,
 						self->store->name, answer->reason));
 		return;
 	}
-	/* skip this record, because this server may be permitted to write others */
+	/* skip this record, because this server may have permission to write others */
 	if (!is_read && attempt->operation == REGISTRY_CLAIM && self->config.worker_id < 0 &&
 	    ++self->operation.n_skipped_records < 1u << self->config.layout.worker_bits) {
 		g_autofree char *text = g_strdup_printf("%s is ignored: %s", key, answer->reason);
@@ -232,7 +232,7 @@ static void take_conflict(Registration *self, const StoreMessage *answer)
 	if (failed_part(self, answer) == PART_FLOOR) {
 		/* read the floor again, because it was raised or deleted */
 		self->facts.prepared = FALSE;
-		/* do not retry the release: the worker ID stays quarantined until the reservation
+		/* do not retry the release; the worker ID stays quarantined until the reservation
 		 * ends */
 		if (attempt->operation == REGISTRY_RELEASE &&
 		    self->facts.operation == REGISTRY_RELEASE) {
@@ -261,8 +261,8 @@ void reservation_take_written(Registration *self, const StoreMessage *answer)
 		}
 		if (!attempt_is_current(self))
 			break;
-		/* A successful claim also proves the record's content. A write counts only if the
-		 * record was read before on this connection: otherwise the store may have been
+		/* A successful claim also proves the record's content. Another write counts only if
+		 * the record was read before on this connection; if not, the store may have been
 		 * restored, and the version may match by chance. */
 		self->connection.record_was_read =
 			self->connection.record_was_read || attempt->operation == REGISTRY_CLAIM;
@@ -287,13 +287,13 @@ void reservation_take_written(Registration *self, const StoreMessage *answer)
 	}
 }
 
-/* Settling: the content of the record decides whether the attempt took place. */
+/* Settling: the content of the record shows whether the attempt took place. */
 
 void reservation_check_is_read(Registration *self)
 {
 	if (!self->reservation.is_held || self->connection.record_was_read || self->facts.unsettled)
 		return;
-	/* this attempt writes nothing, so it counts as refused */
+	/* this attempt writes nothing, so treat it as refused */
 	self->attempt = attempt_on(&self->reservation, REGISTRY_NONE);
 	self->attempt.refused = TRUE;
 	self->facts.unsettled = TRUE;
@@ -316,7 +316,7 @@ static char *describe_loss(const Registration *self, const ReservationRecord *re
 		return g_strdup_printf(
 			"%s is missing or damaged; was it deleted or edited by hand?", path);
 	if (g_str_equal(record->owner, self->config.nonce))
-		return g_strdup_printf("%s is of version %d, which this server did not write (its "
+		return g_strdup_printf("%s has version %d, which this server did not write (its "
 				       "own was %d): was %s restored from a backup, or this "
 				       "process copied? See snowflakectl registry quarantine",
 				       path, version, self->reservation.version, self->store->name);
@@ -326,7 +326,7 @@ static char *describe_loss(const Registration *self, const ReservationRecord *re
 			       record->owner);
 }
 
-/* Decides the outcome of the attempt. @record: (nullable): the current record; %NULL: it is gone,
+/* Decides the outcome of the attempt. @record: (nullable): the current record; %NULL if it is gone,
  * or does not parse */
 static void settle_attempt(Registration *self, const ReservationRecord *record, gint32 version)
 {
@@ -346,9 +346,9 @@ static void settle_attempt(Registration *self, const ReservationRecord *record, 
 	self->connection.record_was_read = TRUE;
 	switch (registration_plan_settle(&write, record, version)) {
 	case SETTLED_WRITTEN:
-		/* Part of the reservation has already passed, so ask the keeper to extend now. If
-		 * the reply to an extension was lost, the extension has already failed for the
-		 * keeper: the next one continues from this version and end. */
+		/* Part of the reservation has already passed, so ask the keeper to extend it now.
+		 * If the reply to an extension was lost, the extension has already failed from the
+		 * keeper's point of view; the next one continues from this version and this end. */
 		self->report.retry_now = TRUE;
 		if (attempt->operation == REGISTRY_EXTEND)
 			hold_attempt(self);
@@ -357,15 +357,16 @@ static void settle_attempt(Registration *self, const ReservationRecord *record, 
 		break;
 	case SETTLED_NOT:
 		/*
-		 * The write can still take place after this read (S4 in store.h). That is safe. The
-		 * next write on the version that was read then fails, and the record is read again:
-		 * its version is unknown, so the lease is dropped. After a claim, the worker ID is
-		 * not chosen again before that end. With ZooKeeper, this is rare: the read is made
-		 * after a sync on the new connection, and ZooKeeper refuses a late request of a
-		 * session that has moved to another server. If the session has ended, its claim
-		 * record is gone, and the commit of a claim or an extension fails.
+		 * The write can still take place after this read (S4 in store.h). That is safe. In
+		 * that case, the next write, which requires the version that was read, fails, and
+		 * the record is read again; its version is unexpected, so the lease is dropped.
+		 * After a claim, the worker ID is not chosen again before the end that the late
+		 * write has reserved. With ZooKeeper, this is rare: the read is made after a sync
+		 * on the new connection, and ZooKeeper refuses late requests of a session that has
+		 * moved to another server. If the session has ended, its claim record is gone, and
+		 * the commit of a claim or an extension fails.
 		 */
-		/* the keeper's operation continues from here, unless it was given up */
+		/* the keeper's operation continues from here, unless the keeper has given it up */
 		registration_forget_datacenter(self);
 		break;
 	case SETTLED_LOST:
@@ -390,7 +391,7 @@ void reservation_take_settled(Registration *self, const StoreMessage *answer)
 	case STORE_ABSENT:
 		settle_attempt(self, NULL, STORE_NONE);
 		break;
-	case STORE_UNSURE: /* the attempt stays unsettled, and the record is read again */
+	case STORE_UNSURE: /* the outcome stays unknown, and the record is read again */
 		registration_pause(self, REGISTRATION_UNSURE_PAUSE);
 		break;
 	case STORE_CONFLICT:
@@ -407,7 +408,7 @@ void reservation_check_floor(Registration *self, const Floor *floor)
 
 	if (!self->reservation.is_held)
 		return;
-	/* do not rely on the record's version: after a restore, it can match by chance */
+	/* do not rely on the record's version, which can match by chance after a restore */
 	if (floor == NULL || floor_allows_keeping(floor, self->reservation.end_tick,
 						  self->connection.record_was_written)) {
 		self->reservation.floor_version = floor != NULL ? floor->version : -1;
@@ -416,7 +417,8 @@ void reservation_check_floor(Registration *self, const Floor *floor)
 	until = layout_tick_text(&self->config.layout, floor->tick);
 	note_lost(self, g_strdup_printf(
 				"datacenter %u was quarantined until %s by an operator "
-				"(snowflakectl registry quarantine), and the reservation ended too "
-				"early: another server can have had worker ID %u in the lost data",
+				"(snowflakectl registry quarantine), and the reservation may have "
+				"ended before the quarantine: the lost data may have assigned "
+				"worker ID %u to another server",
 				self->config.datacenter_id, until, self->reservation.worker_id));
 }

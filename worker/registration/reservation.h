@@ -6,14 +6,14 @@
 /*
  * The steps RESERVING, EXTENDING, RELEASING and SETTLING: the writes that make IDs unique.
  *
- * These steps make, extend and release a reservation. If the outcome of a write is unknown, for
+ * These steps create, extend and release a reservation. If the outcome of a write is unknown, for
  * example after a lost reply, the record is read.
  *
  * Each write is conditional on the version of the record that was read or written last, and on the
- * version of the floor. Only a server that found the floor missing or damaged does not check it. A
- * new reservation begins after the end that was read, and after the floor. It ends as many ticks
- * from now as the keeper requests. An extension never lowers the end, and a release never raises
- * it.
+ * version of the floor. If the server found the floor missing or damaged, the version of the floor
+ * is not checked. A new reservation begins after the end that was read, and after the floor. The
+ * keeper determines how many ticks from now it ends. An extension never lowers the end, and a
+ * release never raises it.
  */
 
 void reservation_reserve(Registration *self);
@@ -23,11 +23,12 @@ void reservation_take_written(Registration *self, const StoreMessage *answer);
 void reservation_settle(Registration *self);
 void reservation_take_settled(Registration *self, const StoreMessage *answer);
 
-/* Call it before the next step. If the held record was not read on this connection, it must be
- * settled, unless an attempt is open. */
+/* Requires that the held record is read, if it was not read on this connection and no attempt is
+ * open. Call it before the next step. */
 void reservation_check_is_read(Registration *self);
 
-/* Call it when the datacenter's floor was read on this connection. The held reservation is lost if
- * another server may have had its worker ID in a lost history. @floor: (nullable): %NULL: it is
- * missing or damaged, which changes nothing for the held reservation. */
+/* Checks the held reservation against the datacenter's floor. Call it when the floor was read on
+ * this connection. The reservation is lost if another server may have had its worker ID in a lost
+ * history. @floor: (nullable): %NULL if it is missing or damaged, which changes nothing for the
+ * held reservation. */
 void reservation_check_floor(Registration *self, const Floor *floor);

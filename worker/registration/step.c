@@ -9,14 +9,15 @@
 #define PEERS_TIMEOUT_MS   1000
 #define MAX_CLOCK_PEERS    16
 #define CLOCKS_INTERVAL_US (30 * G_USEC_PER_SEC)
-/* The largest accepted difference of a peer's clock, which fits in nanoseconds. */
+/* The largest accepted difference between clocks. As a number of nanoseconds, it fits in 64
+ * bits. */
 #define MAX_SKEW_MS        (G_MAXINT64 / CLOCK_NS_PER_MS)
 
 /*
  * PREPARING: before a server claims anything, the store must contain the same layout, the expected
- * ID of the registry, limits that are not lower than this server's, and the datacenter. Missing
- * records are created one after the other: a datacenter's floor before its reservations, so that
- * every datacenter with reservations has a floor.
+ * registry ID, limits that are not lower than this server's, and the datacenter. Missing records
+ * are created one after the other: a datacenter's floor before its reservations, so that every
+ * datacenter with reservations has a floor.
  */
 
 static void read_record(Registration *self, PreparationStep step, const char *key)
@@ -43,7 +44,8 @@ static void make_next_record(Registration *self)
 	const char *id = self->registry_id != NULL ? self->registry_id : self->config.registry_id;
 
 	if (self->preparation.n_made == self->preparation.missing->len) {
-		step_start_preparing(self); /* created by this server or another: read it again */
+		/* created by this server or by another; read it again */
+		step_start_preparing(self);
 		return;
 	}
 	write.key = self->preparation.missing->pdata[self->preparation.n_made];
@@ -58,7 +60,8 @@ static void make_next_record(Registration *self)
 	registration_begin_wait(self, self->store->ops->commit(self->store, &write, 1));
 }
 
-/* Begins to create the records @keys. @with_parents: first creates the parents of the first key */
+/* Begins to create the records with @keys. @with_parents: first create the parents of the first
+ * key */
 static void make_records(Registration *self, const char *const keys[], gboolean with_parents)
 {
 	GPtrArray *missing = g_ptr_array_new_with_free_func(g_free);
@@ -99,18 +102,17 @@ static void take_made_record(Registration *self, const StoreMessage *answer)
 	    g_str_equal(self->preparation.missing->pdata[self->preparation.n_made],
 			self->keys.reservations))
 		report_new_datacenter(self);
-	/* a parent can exist although this server is not permitted to create it */
+	/* a parent may already exist even if this server has no permission to create it */
 	if (exists || is_parent) {
 		self->preparation.n_made++;
 		make_next_record(self);
 	} else if (answer->outcome == STORE_ABSENT && self->preparation.n_parents == 0) {
-		step_start_preparing(self); /* the parents were deleted since they were read */
+		step_start_preparing(self); /* the parents were deleted after they were read */
 	} else if (answer->outcome == STORE_ABSENT) {
-		registration_complain(
-			self,
-			"cannot make %s in %s: make it, with what is above it, or give a user and "
-			"password that may (--zookeeper-auth)",
-			self->config.root, self->store->name);
+		registration_complain(self,
+				      "cannot create %s in %s; create it, with its parents, or "
+				      "give a user and password that can (--zookeeper-auth)",
+				      self->config.root, self->store->name);
 	} else {
 		registration_complain_of(self, self->config.root, answer->outcome, answer->reason);
 	}
@@ -131,7 +133,7 @@ static void check_layout(Registration *self, const StoreRecord *record)
 		theirs = layout_to_string(&layout);
 	}
 	registration_complain(self,
-			      "%s in %s %s%s, this server's layout is %s: use that layout, or "
+			      "%s in %s %s%s, but this server's layout is %s; use that layout, or "
 			      "another root (--zookeeper HOSTS/ROOT) for separate IDs",
 			      self->keys.layout, self->store->name,
 			      theirs != NULL ? "is " : "does not parse: ",
@@ -139,7 +141,7 @@ static void check_layout(Registration *self, const StoreRecord *record)
 }
 
 /* Compares the registry's ID with the ID on earlier connections, or with the configured one.
- * @record: (nullable): a registry of an earlier version has no ID; it gets one */
+ * @record: (nullable): %NULL if there is no ID; a registry of an earlier version then gets one */
 static void check_registry_id(Registration *self, const StoreRecord *record)
 {
 	const char *const registry[] = {self->keys.registry, NULL};
@@ -147,12 +149,12 @@ static void check_registry_id(Registration *self, const StoreRecord *record)
 	g_autofree char *id = NULL;
 
 	if (record == NULL && self->registry_id == NULL && self->config.registry_id != NULL) {
-		registration_complain(
-			self,
-			"the registry at %s in %s has no ID yet, --registry-id is "
-			"%s: check the root in --zookeeper, or start a server without "
-			"--registry-id, which adds an ID",
-			self->config.root, self->store->name, self->config.registry_id);
+		registration_complain(self,
+				      "the registry at %s in %s has no ID yet, but --registry-id "
+				      "is %s; check the root in --zookeeper, or start a server "
+				      "without --registry-id, which adds an ID",
+				      self->config.root, self->store->name,
+				      self->config.registry_id);
 		return;
 	}
 	if (record == NULL) {
@@ -162,20 +164,19 @@ static void check_registry_id(Registration *self, const StoreRecord *record)
 	id = znode_registry_from_json(record->data, record->length, &error);
 	if (id == NULL) {
 		registration_complain(self,
-				      "%s in %s does not parse: %s; delete it: a server that "
-				      "runs adds its ID again",
+				      "%s in %s does not parse: %s; delete it, so that a running "
+				      "server adds its ID again",
 				      self->keys.registry, self->store->name, error->message);
 	} else if (self->registry_id != NULL && !g_str_equal(id, self->registry_id)) {
 		registration_complain(
 			self,
-			"the registry at %s in %s is another one: its ID is %s, and "
-			"was %s; see docs/how-to/backup.md, and restart the server to "
-			"use it",
+			"the registry at %s in %s is a different one: its ID is now %s, and was "
+			"%s; see docs/how-to/backup.md, and restart the server to use it",
 			self->config.root, self->store->name, id, self->registry_id);
 	} else if (self->config.registry_id != NULL && !g_str_equal(id, self->config.registry_id)) {
 		registration_complain(self,
-				      "the ID of the registry at %s in %s is %s, --registry-id is "
-				      "%s: check the servers and the root in --zookeeper",
+				      "the ID of the registry at %s in %s is %s, but --registry-id "
+				      "is %s; check the servers and the root in --zookeeper",
 				      self->config.root, self->store->name, id,
 				      self->config.registry_id);
 	} else {
@@ -186,14 +187,15 @@ static void check_registry_id(Registration *self, const StoreRecord *record)
 	}
 }
 
-/* Continues without valid limits. Only claims need them; a held reservation is extended without
+/* Continues without valid limits. Only claims need them; a held reservation can be extended without
  * them. */
 static void continue_without_limits(Registration *self, const char *fault)
 {
-	g_autofree char *text = g_strdup_printf(
-		"%s in %s cannot be used (%s), so no worker ID can be claimed; let all servers "
-		"read and write it, or delete it: each server adds its own limits when it connects",
-		self->keys.limits, self->store->name, fault);
+	g_autofree char *text =
+		g_strdup_printf("%s in %s cannot be used (%s), so no worker ID can be claimed; let "
+				"all servers read and write it, or delete it, so that each server "
+				"adds its own limits when it connects",
+				self->keys.limits, self->store->name, fault);
 
 	if (!self->reservation.is_held) {
 		registration_complain(self, "%s", text);
@@ -203,7 +205,7 @@ static void continue_without_limits(Registration *self, const char *fault)
 	read_record(self, PREPARATION_RESERVATIONS, self->keys.reservations);
 }
 
-/* Raises the limits to this server's, if they are lower or missing. @record: (nullable) */
+/* Raises the limits to those of this server, if they are lower or missing. @record: (nullable) */
 static void check_limits(Registration *self, const StoreRecord *record)
 {
 	gint64 skew_ms = self->config.max_clock_skew_ms;
@@ -233,11 +235,12 @@ static void check_limits(Registration *self, const StoreRecord *record)
 	registration_begin_wait(self, self->store->ops->commit(self->store, &write, 1));
 }
 
-/* Takes the answer to a step of PREPARING. @record: (nullable): the record; %NULL: it is missing,
- * or the step reads none */
+/* Handles the answer to a step of PREPARING. @record: (nullable): the record; %NULL if it is
+ * missing, or if the step reads no record */
 static void take_prepared(Registration *self, const StoreMessage *answer, const StoreRecord *record)
 {
-	/* the ID first: each registry with a layout has one, unless an earlier version made it */
+	/* the ID first: each registry with a layout has one, unless an earlier version created
+	 * it */
 	const char *const registry[] = {self->keys.registry, self->keys.layout, NULL};
 	const char *const claims[] = {self->keys.claims, NULL};
 	const char *const datacenter[] = {self->keys.floor, self->keys.claims,
@@ -250,13 +253,13 @@ static void take_prepared(Registration *self, const StoreMessage *answer, const 
 			check_layout(self, record);
 		else if (self->config.create_registry)
 			make_records(self, registry, TRUE);
-		else /* the root can be a typo: a second registry issues the IDs of the first */
-			registration_complain(self,
-					      "%s has no registry at %s: check the root in "
-					      "--zookeeper; to make a new registry, run "
-					      "snowflakectl registry init, or give "
-					      "--create-registry",
-					      self->store->name, self->config.root);
+		else /* the root may be a typo, and a second registry would issue the same IDs */
+			registration_complain(
+				self,
+				"%s has no registry at %s; check the root in --zookeeper, or, for "
+				"a new registry, run snowflakectl registry init or give "
+				"--create-registry",
+				self->store->name, self->config.root);
 		break;
 	case PREPARATION_REGISTRY:
 		check_registry_id(self, record);
@@ -264,32 +267,33 @@ static void take_prepared(Registration *self, const StoreMessage *answer, const 
 	case PREPARATION_LIMITS:
 		check_limits(self, record);
 		break;
-	/* raised by this server, or by another one, whose limits can be lower: read them again */
+	/* they were raised by this server, or by another one whose limits may be lower, so read
+	 * them again */
 	case PREPARATION_RAISING:
 		if (answer->outcome == STORE_ABSENT)
 			step_start_preparing(self);
 		else
 			read_record(self, PREPARATION_LIMITS, self->keys.limits);
 		break;
-	case PREPARATION_RESERVATIONS: /* the last part of a datacenter */
+	case PREPARATION_RESERVATIONS: /* the last record of a datacenter to be created */
 		if (record == NULL)
 			make_records(self, datacenter, TRUE);
 		else
 			read_record(self, PREPARATION_CLAIMS, self->keys.claims);
 		break;
 	/* Reservations exist, so the parents exist. Create only the parent of the claim records.
-	 * Never create a floor here: if it is missing, an operator deleted it. */
+	 * Never create a floor here: if it is missing, an operator has deleted it. */
 	case PREPARATION_CLAIMS:
 		if (record == NULL)
 			make_records(self, claims, FALSE);
 		else
 			read_record(self, PREPARATION_FLOOR, self->keys.floor);
 		break;
-	case PREPARATION_FLOOR: /* if it is missing or damaged, only claims are impossible */
+	case PREPARATION_FLOOR: /* a missing or damaged floor only prevents claims */
 		floor_read(&floor, record, &self->config.layout);
 		self->facts.prepared = TRUE;
-		/* check the ACLs again: others can have created records since, even without an ACL
-		 */
+		/* check the ACLs again, because other clients may have created records since, even
+		 * without an ACL */
 		self->facts.acls_checked = FALSE;
 		reservation_check_floor(self, floor.damage == NULL ? &floor : NULL);
 		break;
@@ -312,7 +316,7 @@ void step_take_preparation_answer(Registration *self, const StoreMessage *answer
 	case STORE_CONFLICT:
 		take_prepared(self, answer, NULL);
 		break;
-	case STORE_UNSURE: /* the step begins again */
+	case STORE_UNSURE: /* the step starts again */
 		registration_pause(self, REGISTRATION_UNSURE_PAUSE);
 		break;
 	case STORE_DENIED:
@@ -363,8 +367,8 @@ void step_take_acls(Registration *self, const StoreMessage *answer)
 /* CREATING_CLAIM: creates the claim record, which is ephemeral and shows that this server is alive.
  */
 
-/* Compares the clock with the store's, before the first reservation. A server with a wrong clock
- * does not start, so it issues no IDs and makes no reservations with this clock. */
+/* Compares this server's clock with the store's, before the first reservation. A server with a
+ * wrong clock does not start, so it makes no reservation and issues no IDs with that clock. */
 static void check_clock(Registration *self)
 {
 	const RegistryClock *theirs = &self->report.clock;
@@ -377,12 +381,12 @@ static void check_clock(Registration *self)
 		return;
 	registration_fail(self, REGISTRY_ERROR_FATAL,
 			  "this machine's clock is %.3f s %s %s's; the limit is %.3f s; correct "
-			  "it, or raise --max-clock-skew",
+			  "the clock, or raise --max-clock-skew",
 			  (gdouble)ABS(ahead_ns) / 1e9, ahead_ns > 0 ? "ahead of" : "behind",
 			  self->store->name, (gdouble)self->config.max_clock_skew_ms / 1e3);
 }
 
-/* Notes that @key is the claim record of this server. */
+/* Records that @key is the claim record of this server. */
 static void note_claim(Registration *self, const char *key, gint64 order, gint64 created_ms,
 		       gint64 received_ns)
 {
@@ -390,7 +394,7 @@ static void note_claim(Registration *self, const char *key, gint64 order, gint64
 	self->claim.key = g_strdup(key);
 	self->claim.order = order;
 	self->facts.claim = CLAIM_MADE;
-	/* read the datacenter again: only a reading that contains this record counts, and the
+	/* read the datacenter again: only a reading that contains this record is usable, and the
 	 * choice depends on the order of the record */
 	registration_forget_datacenter(self);
 	self->store->ops->watch(self->store, key);
@@ -399,7 +403,8 @@ static void note_claim(Registration *self, const char *key, gint64 order, gint64
 	self->report.claimed_at_ms = created_ms;
 	registration_note_time(self, created_ms, self->claim.creation_sent_ns, received_ns);
 	check_clock(self);
-	/* extend now: the commit confirms that the reservation and this record exist together */
+	/* extend now, because the commit confirms that the reservation and this record exist
+	 * together */
 	if (self->reservation.is_held)
 		self->report.retry_now = TRUE;
 }
@@ -474,14 +479,16 @@ void step_take_time(Registration *self, const StoreMessage *answer)
 		self->facts.claim = CLAIM_UNKNOWN;
 	} else if (answer->outcome == STORE_UNSURE) {
 		registration_pause(self, REGISTRATION_UNSURE_PAUSE);
-	} else { /* no state waits for the time, so do not repeat: the keeper requests it again */
+		/* no state waits for the time, so do not repeat the request; the keeper makes it
+		 * again */
+	} else {
 		self->facts.wants_time = FALSE;
 		registration_complain_of(self, self->claim.key, answer->outcome, answer->reason);
 	}
 }
 
 /* READING_DATACENTER: reads the floor, the claim records and the reservations of the datacenter.
- * Finds the claim record of this server, and then a worker ID to reserve. */
+ * Finds the claim record of this server, and then chooses a worker ID to reserve. */
 
 static void drop_datacenter(Registration *self)
 {
@@ -508,7 +515,7 @@ static void request_datacenter(Registration *self, guint datacenter_id, gboolean
 	self->datacenter.requests[DATACENTER_CLAIMS] = ops->list(self->store, claims, fresh, watch);
 	self->datacenter.requests[DATACENTER_RESERVATIONS] =
 		ops->list(self->store, reservations, FALSE, FALSE);
-	/* read the floor after the reservations: if they exist, the floor existed before */
+	/* read the floor after the reservations, so that it is found if there is any reservation */
 	self->datacenter.requests[DATACENTER_FLOOR] = ops->read(self->store, floor, FALSE);
 	registration_begin_wait(self, 0);
 }
@@ -516,8 +523,8 @@ static void request_datacenter(Registration *self, guint datacenter_id, gboolean
 void step_start_reading_datacenter(Registration *self)
 {
 	/* if it is unknown whether the claim record was created, the reading must be fresh, so that
-	 * it contains the record; the watch notifies a waiting server when a claim record is
-	 * created or deleted */
+	 * the record is found if it exists; the watch notifies a waiting server when a claim record
+	 * is created or deleted */
 	request_datacenter(self, self->config.datacenter_id, self->facts.claim == CLAIM_UNKNOWN,
 			   self->facts.operation == REGISTRY_CLAIM);
 }
@@ -541,7 +548,7 @@ static const ListedClaim *find_own_claim(const Registration *self)
 	return own;
 }
 
-/* Returns the peers that can be called: embedded nodes take no calls. */
+/* Returns the peers that can be called. Embedded nodes accept no calls. */
 static GPtrArray *find_peers(const Registration *self)
 {
 	GPtrArray *peers = g_ptr_array_new_with_free_func((GDestroyNotify)peer_free);
@@ -566,7 +573,7 @@ static void log_chosen(const Registration *self, const WorkerIdWish *wish)
 
 	if (!log_shows(LOG_WORKER_ID_CHOSEN))
 		return;
-	/* if a single worker ID was wanted and chosen, there was no obstacle */
+	/* if a specific worker ID was wanted and chosen, there was no obstacle */
 	refused = wish->worker_id < 0
 			  ? worker_id_choice_describe_obstacles(listing, wish, &self->config.layout)
 			  : NULL;
@@ -599,7 +606,7 @@ static void choose_worker_id(Registration *self)
 	/* Without the floor, this server does not know which ticks may already be used, so it
 	 * claims nothing. Servers with a lease continue. */
 	if (listing->floor.damage != NULL) {
-		registration_complain(self, "%s in %s %s; so no worker ID can be claimed; %s",
+		registration_complain(self, "%s in %s %s, so no worker ID can be claimed; %s",
 				      self->keys.floor, self->store->name, listing->floor.damage,
 				      listing->floor.remedy);
 		return;
@@ -661,7 +668,7 @@ static void use_own_datacenter(Registration *self)
 
 /* CHECKING_PEERS: asks the peers for their worker IDs and clocks, before the first claim. */
 
-/* @peers: (transfer full): of Peer */
+/* @peers: (transfer full) (element-type Peer) */
 static PeerCheck *ask_peers(Registration *self, GPtrArray *peers, gboolean quiet)
 {
 	PeerCheckConfig config = {
@@ -705,7 +712,7 @@ void step_take_peers(Registration *self)
 		registration_fail(self, REGISTRY_ERROR_FATAL, "%s", confirmed);
 		return;
 	}
-	/* a server that has served before does not stop for a confirmed contradiction */
+	/* a server that has served before does not stop because of a confirmed contradiction */
 	self->facts.peers_checked = report.contradictions->len == 0 || confirmed != NULL;
 	self->facts.recheck_peers_at_us =
 		self->facts.peers_checked
@@ -772,7 +779,7 @@ static void drop_workers(Registration *self)
 	g_clear_pointer(&self->workers.list, worker_list_free);
 }
 
-/* Ends the list, successfully or not, so that the client does not wait for ever. */
+/* Ends the list, successfully or not, so that the client does not wait indefinitely. */
 static void end_workers(Registration *self)
 {
 	self->facts.wants_list = FALSE;
@@ -850,8 +857,8 @@ static void add_datacenter_to_workers(Registration *self)
 		drop_datacenter(self);
 		return;
 	}
-	/* a datacenter that this server may not read, or whose first server is just starting, adds
-	 * nothing */
+	/* a datacenter that this server may not read, or whose first server is just starting,
+	 * contributes nothing */
 	datacenter_listing_add_workers(listing, list->workers);
 	/* otherwise it is unknown which worker IDs are held */
 	if (self->datacenter.outcome == STORE_OK)
@@ -862,7 +869,7 @@ static void add_datacenter_to_workers(Registration *self)
 	request_next_datacenter(self);
 }
 
-/* Uses a datacenter after all requests for it were answered. */
+/* Uses the data of a datacenter after all requests for it have been answered. */
 static void take_datacenter(Registration *self)
 {
 	registration_end_wait(self);

@@ -7,9 +7,9 @@
  * The steps of the states that read the store or the peers, from the layout to the choice of a
  * worker ID, and the list of all workers. See reservation.h for the steps that write a reservation.
  *
- * A start function makes the request of a state, and a take function handles its answer.
+ * In each state, a start function sends the request, and a take function handles the answer.
  * registration.c calls both. Three states differ: READING_DATACENTER and LISTING_WORKERS wait for
- * several answers, and CHECKING_PEERS waits for no answer of the store.
+ * several answers, and CHECKING_PEERS does not wait for the store.
  */
 
 void step_start_preparing(Registration *self);
@@ -25,18 +25,19 @@ void step_start_checking_peers(Registration *self);
 void step_start_listing_workers(Registration *self);
 void step_take_datacenter_ids(Registration *self, const StoreMessage *answer);
 
-/* Takes an answer to one of the requests that read a datacenter. The last one ends the wait of
- * READING_DATACENTER or LISTING_WORKERS. Returns: %FALSE if the answer is to another request */
+/* Handles an answer to one of the requests that read a datacenter. The last one ends the wait of
+ * READING_DATACENTER or LISTING_WORKERS. Returns: %FALSE if the answer belongs to another
+ * request */
 gboolean step_take_datacenter_answer(Registration *self, const StoreMessage *answer);
 
-/* Takes the answers of the peers, if they have arrived, and decides whether they contradict this
+/* Evaluates the answers of the peers, if they have arrived: determines whether they contradict this
  * server. */
 void step_take_peers(Registration *self);
 
 /* Interrupts the list of the workers, so that the keeper's operation comes first. */
 void step_postpone_workers(Registration *self);
 
-/* Drops the reading of a datacenter, and the list of the workers. */
+/* Discards the data read from a datacenter, and the list of the workers. */
 void step_drop_readings(Registration *self);
 
 /* Frees the data of the steps. */
@@ -46,10 +47,10 @@ void step_clear(Registration *self);
  * The differences between this server's clock and those of its peers, for monitoring only.
  */
 
-/* Call it when a list has arrived and is in the report. Asks at most 16 of its peers, for at most a
- * second, and at most every 30 s. Nothing waits for the answers. */
+/* Requests the clocks of at most 16 peers from the list in the report, for at most a second, and at
+ * most every 30 s. Nothing waits for the answers. Call it when a list has arrived. */
 void step_request_clocks(Registration *self);
-/* Takes these answers, if they have arrived. */
+/* Handles the answers to these requests, if they have arrived. */
 void step_take_clocks(Registration *self);
-/* Reports the clocks in @report from now on. */
+/* From now on, includes the peers' clocks from @report in the registry's report. */
 void step_note_clocks(Registration *self, const PeerReport *report);

@@ -8,8 +8,9 @@
 /* maximum number of bytes for holders in a message; the last holder can exceed it */
 #define MAX_NAMED_BYTES 60
 
-/* Whether a worker ID with a record can be claimed. FREE_OWN: it is free, but its record names this
- * server, which does not hold it: the record was set back, or comes from an abandoned write. */
+/* Whether a worker ID with a record can be claimed. FREE_OWN means that it is free, but its record
+ * names this server, which does not hold it: the record was set back, or comes from an abandoned
+ * write. */
 typedef enum { FREE, FREE_OWN, HELD, QUARANTINED, DAMAGED } Availability;
 
 static Availability availability_of(const ListedReservation *reservation,
@@ -69,7 +70,7 @@ static GPtrArray *find_reservations(const DatacenterListing *listing, const Work
 
 /* Counts the servers that have an earlier claim record, and hold no reservation yet. A claim record
  * and its reservation can be read at different times. If the reservation is not visible yet, the
- * server counts, and a worker ID is left for it. */
+ * server is counted, and a worker ID is left for it. */
 static guint count_earlier(const DatacenterListing *listing, const WorkerIdWish *wish)
 {
 	g_autoptr(GHashTable) holders = g_hash_table_new(g_str_hash, g_str_equal);
@@ -202,7 +203,7 @@ static char *describe_all(const DatacenterListing *listing, const WorkerIdWish *
 		}
 		g_string_append(text, i < held->len ? ", ...)" : ")");
 	}
-	/* the order of equal elements is kept, so the lowest comes first */
+	/* equal elements keep their order, so the lowest comes first */
 	g_ptr_array_sort(quarantined, by_end);
 	describe_first(text, quarantined, "quarantined");
 	describe_first(text, damaged, "damaged");
@@ -225,7 +226,7 @@ char *worker_id_choice_describe_obstacles(const DatacenterListing *listing,
 	}
 	if (wish->worker_id < 0)
 		return describe_all(listing, wish);
-	/* without a record, it would be free */
+	/* without a record, the worker ID would be free */
 	wanted = datacenter_listing_find_reservation(listing, (guint)wish->worker_id);
 	availability = availability_of(wanted, listing, wish);
 	if (availability == DAMAGED)

@@ -7,15 +7,15 @@
 /* Chooses the worker ID that a server claims, from a listing of its datacenter, or explains why
  * there is none. All functions are pure. */
 
-/* The wish of a server. */
+/* The requirements of a server. */
 typedef struct {
 	const char *nonce;
-	gint64 order;     /* order of its claim record */
-	gint64 worker_id; /* the only acceptable worker ID; -1: any */
-	gint64 preferred; /* if any is acceptable: the one to try first; -1: none */
-	/* another server has written the record that this server chose before */
+	gint64 order;     /* creation order of its claim record */
+	gint64 worker_id; /* the only acceptable worker ID; -1 for any */
+	gint64 preferred; /* if any worker ID is acceptable: the one to try first; -1 if none */
+	/* another server has already written the record that this server chose before */
 	gboolean lost_race;
-	/* number of records that it must skip, because it is not permitted to write them */
+	/* number of records that it must skip, because it has no permission to write them */
 	guint n_skipped_records;
 	guint n_workers; /* number of worker IDs in the layout */
 	gint64 now_tick;
@@ -25,13 +25,13 @@ typedef struct {
 	gboolean found;
 	/* if found */
 	guint worker_id;
-	gint32 version;  /* version of the record that was read; STORE_NONE: there is none */
-	gint64 end_tick; /* end in that record; -1: there is none */
+	gint32 version;  /* version of the record that was read; STORE_NONE if there is none */
+	gint64 end_tick; /* end in the record that was read; -1 if there is none */
 	/* first tick of the lease: after that end, and after the datacenter's floor */
 	gint64 first_tick;
 	gint32 floor_version; /* version of the floor that was read */
 	/* if not found */
-	gint64 wait_until_tick; /* the end of the first quarantine; G_MAXINT64: there is none */
+	gint64 wait_until_tick; /* end of the first quarantine; G_MAXINT64 if there is none */
 } WorkerIdChoice;
 
 /**
@@ -39,13 +39,13 @@ typedef struct {
  *
  * Chooses the preferred worker ID, if it is free. Otherwise, free worker IDs with a record come
  * first, then those without one, each in ascending order. Reusing records keeps their number small,
- * so listings stay short. A server that lost a race begins with worker IDs without a record.
- * It skips one for each other server that has an earlier claim record and holds no reservation yet,
- * so servers that start together choose different ones. At the end, the order wraps around. A
+ * so listings stay short. A server that lost a race begins with worker IDs without a record. It
+ * skips one for each other server that has an earlier claim record and holds no reservation yet, so
+ * servers that start together choose different ones. At the end of the order, it wraps around. A
  * worker ID that this server had before, and whose record was set back, is chosen only if no other
  * is free.
  *
- * datacenter_listing_judge() determines which are free. Until the clock is past the datacenter's
+ * datacenter_listing_judge() determines which are free. Until the clock has passed the datacenter's
  * floor, all are quarantined.
  */
 WorkerIdChoice worker_id_choice_make(const DatacenterListing *listing, const WorkerIdWish *wish);

@@ -7,8 +7,8 @@
 
 #define MAX_ADDRESS_BYTES 128
 
-/* Returns: (transfer full) (nullable): "address:port,...", without brackets, which ZooKeeper's
- * client does not understand. @server: is split into host and port in place */
+/* Returns: (transfer full) (nullable): "address:port,...", without brackets, because ZooKeeper's
+ * client does not support them. @server: split in place into host and port */
 static char *look_up(char *server, const char **out_why)
 {
 	struct addrinfo hints = {
@@ -25,8 +25,8 @@ static char *look_up(char *server, const char **out_why)
 	}
 	*colon = '\0';
 	code = getaddrinfo(server, port, &hints, &first);
-	/* retry without AI_ADDRCONFIG: the machine may have addresses of this family only on its
-	 * loopback interface */
+	/* retry without AI_ADDRCONFIG, because the machine may have addresses of this family only
+	 * on its loopback interface */
 	if (code == EAI_ADDRFAMILY || code == EAI_BADFLAGS) {
 		hints.ai_flags = 0;
 		code = getaddrinfo(server, port, &hints, &first);

@@ -12,10 +12,10 @@ struct _ReachProbe {
 	void (*done)(gpointer user_data);
 	gpointer user_data;
 
-	pthread_mutex_t mutex; /* protects the fields below */
+	pthread_mutex_t mutex; /* protects the members below */
 	char *text;            /* (nullable): the result */
 	gboolean is_done;      /* the result is known */
-	gboolean is_dropped;   /* the owner called free(): the thread frees the probe */
+	gboolean is_dropped;   /* the owner has called free(), so the thread frees the probe */
 };
 
 static void probe_destroy(ReachProbe *self)

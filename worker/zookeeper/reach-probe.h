@@ -21,8 +21,8 @@ typedef struct _ReachProbe ReachProbe;
 ReachProbe *reach_probe_new(const char *servers, const char *certificates,
 			    void (*done)(gpointer user_data), gpointer user_data);
 
-/* @out_text: (transfer full) (nullable): the result of zookeeper_handle_describe_trouble(). Takes
- * the result. Do not call it again after %TRUE. Returns: %FALSE while the result is unknown */
+/* Takes the result. Do not call it again after %TRUE. @out_text: (transfer full) (nullable): the
+ * result of zookeeper_handle_describe_trouble(). Returns: %FALSE while the result is unknown */
 gboolean reach_probe_take(ReachProbe *self, char **out_text);
 
 /* Frees the probe without waiting for its thread. */

@@ -17,8 +17,8 @@
 /* An error of servers since version 3.7, for which the client of 3.8 has no name. */
 #define QUOTA_EXCEEDED (-125)
 
-/* Errors that are not about the connection, and after which the outcome of the request is unknown.
- * Older clients have no names for them. */
+/* Errors that are not about the connection, but leave the outcome of a request unknown. Older
+ * clients have no names for them. */
 static const struct {
 	gint code;
 	const char *reason;
@@ -36,27 +36,27 @@ static const struct {
 static pthread_once_t log_once = PTHREAD_ONCE_INIT;
 
 struct _ZookeeperSession {
-	ZookeeperSessionConfig config; /* a copy with its own texts */
+	ZookeeperSessionConfig config; /* a copy that owns its strings */
 	guint64 last_request;
 	const struct ACL_vector *acl; /* ACL of new znodes */
-	/* with auth, the entry of that ACL: all permissions for this user only */
+	/* used with auth: the entry of that ACL, which gives all permissions to this user only */
 	struct ACL own_entry;
 	struct ACL_vector own_acl;
-	struct ACL_vector copied_acl; /* set by the client's threads before they reply */
+	struct ACL_vector copied_acl; /* set by the client's threads before they post a reply */
 
-	pthread_mutex_t mutex; /* protects the fields below */
+	pthread_mutex_t mutex; /* protects the members below */
 	pthread_cond_t changed;
-	zhandle_t *handle; /* (nullable): set with OPENED */
+	zhandle_t *handle; /* (nullable): set when OPENED is posted */
 	GQueue messages;   /* (element-type ZookeeperMessage) */
 	gint64 timeout_ms;
-	gboolean opened; /* the first message, about success or failure, was posted */
+	gboolean opened; /* the first message, which reports success or failure, has been posted */
 	gboolean ending; /* the owner, store.c, has closed the session */
-	gboolean ended;  /* the thread has closed the handle, or there is none */
-	gboolean left;   /* the owner does not wait for the end: the thread frees the session */
+	gboolean ended;  /* the thread has closed the handle, or there is no handle */
+	gboolean left;   /* the owner does not wait for the end, so the thread frees the session */
 };
 
-/* The data that the client's threads need for a reply. They own it after the client has accepted
- * the request. */
+/* The data that the client's threads need for a reply. The threads own it after the client has
+ * accepted the request. */
 typedef struct {
 	ZookeeperSession *session;
 	guint64 number;
@@ -66,7 +66,7 @@ typedef struct {
 	gboolean copies_acl;
 	/* for a transaction */
 	guint n_writes;
-	const struct Stat *stat; /* result of the last set; NULL: there is none */
+	const struct Stat *stat; /* result of the last set; NULL if there is none */
 	zoo_op_result_t results[ZOOKEEPER_MAX_WRITES];
 	struct Stat stats[ZOOKEEPER_MAX_WRITES];
 	char created[ZOOKEEPER_MAX_WRITES][MAX_PATH_BYTES];
@@ -85,7 +85,7 @@ void zookeeper_message_free(ZookeeperMessage *message)
 	g_free(message);
 }
 
-/* Any thread: posts @message (transfer full) to the owner. */
+/* Posts @message (transfer full) to the owner. Can be called from any thread. */
 static void post(ZookeeperSession *self, ZookeeperMessage *message)
 {
 	pthread_mutex_lock(&self->mutex);
@@ -152,8 +152,8 @@ static ZookeeperOutcome outcome_of(int code)
 	}
 }
 
-/* Returns whether the outcome after @code is unknown, and the error can recur on another connection
- * or session. */
+/* Returns whether @code leaves the outcome unknown, and the error can recur on another connection
+ * or in another session. */
 static gboolean is_open_error(int code)
 {
 	switch (code) {
@@ -161,7 +161,7 @@ static gboolean is_open_error(int code)
 	case ZOPERATIONTIMEOUT:
 	case ZINVALIDSTATE:
 	case ZSESSIONEXPIRED:
-	case ZAUTHFAILED: /* an event reports it */
+	case ZAUTHFAILED: /* reported by an event */
 	case ZCLOSING:
 	case ZSESSIONMOVED:
 		return FALSE;
@@ -245,7 +245,7 @@ static void on_data(int code, const char *value, int length, const struct Stat *
 	if (code == ZOK && !znode_data_make_sense(length, value)) {
 		set_nonsense(message);
 	} else if (code == ZOK) {
-		message->length = (gsize)MAX(length, 0); /* -1: the znode has no data */
+		message->length = (gsize)MAX(length, 0); /* -1 if the znode has no data */
 		message->data = g_strndup(value != NULL ? value : "", message->length);
 		if (message->length > 0) /* copy NULs, too */
 			memcpy(message->data, value, message->length);
@@ -341,7 +341,7 @@ static void session_destroy(ZookeeperSession *self)
 /* The session's own thread */
 
 /* Returns: (nullable): a handle, which connects in the background. @out_failure: (transfer full)
- * (nullable): why there is none; NULL: the first connection was refused before authentication. */
+ * (nullable): why there is none; NULL if the first connection was refused before authentication. */
 static zhandle_t *open_handle(ZookeeperSession *self, const GStrv addresses, char **out_failure)
 {
 	const ZookeeperSessionConfig *config = &self->config;
@@ -364,7 +364,7 @@ static zhandle_t *open_handle(ZookeeperSession *self, const GStrv addresses, cha
 	return NULL;
 }
 
-/* Posts the first message (transfer full). It precedes messages that the client's threads have
+/* Posts the first message (transfer full), before all messages that the client's threads have
  * already posted. */
 static void post_first(ZookeeperSession *self, ZookeeperMessage *message, zhandle_t *handle)
 {
@@ -415,8 +415,8 @@ static void *session_thread(void *user_data)
 
 /* The owner's thread */
 
-/* Disables the client's log: it would be written to standard error, from a buffer that the handles
- * of a process share without a lock. Log events report the important parts. */
+/* Disables the client's log, which would be written to standard error, from a buffer that all
+ * handles of a process share without a lock. Log events report the important parts. */
 static void quiet_log(void)
 {
 	zoo_set_debug_level((ZooLogLevel)0);
@@ -435,8 +435,9 @@ ZookeeperSession *zookeeper_session_new(const ZookeeperSessionConfig *config)
 	self->timeout_ms = config->timeout_ms;
 	self->acl = &ZOO_OPEN_ACL_UNSAFE;
 	if (config->auth != NULL) {
-		/* not ZOO_CREATOR_ALL_ACL: with TLS, it also admits every client that has the
-		 * certificate, and a local stunnel gives it to all users of the machine */
+		/* not ZOO_CREATOR_ALL_ACL, because with TLS, it also admits every client that has
+		 * the certificate, and a local stunnel presents the certificate for all users of
+		 * the machine */
 		self->own_entry = (struct ACL){
 			ZOO_PERM_ALL, {(char *)"digest", znode_acl_identity(config->auth)}};
 		self->own_acl = (struct ACL_vector){1, &self->own_entry};
@@ -466,8 +467,7 @@ void zookeeper_session_close(ZookeeperSession *self, gint64 timeout_ms)
 	pthread_mutex_lock(&self->mutex);
 	self->ending = TRUE;
 	pthread_cond_signal(&self->changed);
-	/* check the clock instead of the result of the wait, which a test's fake clock ends early
-	 */
+	/* check the clock, and not the result of the wait, which a test's fake clock ends early */
 	while (!self->ended && g_get_monotonic_time() < until_us)
 		clock_wait_until(&self->changed, &self->mutex, until_us);
 	ended = self->ended;
@@ -585,7 +585,7 @@ guint64 zookeeper_session_copy_acl(ZookeeperSession *self, const char *path)
 	Request *request = request_new(self, "get-acl", path);
 
 	request->copies_acl = TRUE;
-	/* until the answer, the ACL is empty, which ZooKeeper refuses */
+	/* until the answer arrives, the ACL is empty, which ZooKeeper refuses */
 	self->acl = &self->copied_acl;
 	return sent(self, request, zoo_aget_acl(self->handle, path, on_acl, request));
 }

@@ -11,17 +11,19 @@
 
 /*
  * Each request of the registration (or of a tool) is a job. Its number is StoreMessage.request. A
- * job makes one or several requests to the session, whose numbers are ZookeeperMessage.request, and
- * is answered when all of them are. When a connection is lost, its jobs end without an answer.
+ * job makes one or several requests to the session, whose numbers are ZookeeperMessage.request. It
+ * is answered when all of them have been answered. When a connection is lost, its jobs end without
+ * an answer.
  */
 
-/* The most reads of lists in progress at once: later requests wait for them. */
+/* Maximum number of list reads that are in progress at once; further reads wait. */
 #define MAX_READS 256
 
-/* A session is replaced after this many of its timeouts without a connection: servers that were
- * restored from a backup refuse it for ever, and names may resolve to other addresses by then. */
+/* A session is replaced after this many session timeouts without a connection. Servers that were
+ * restored from a backup refuse the old session for ever, and names may resolve to different
+ * addresses by then. */
 #define TIMEOUTS_TO_REPLACE 3
-/* The least time between two attempts to open a session. */
+/* The minimum time between two attempts to open a session. */
 #define OPEN_INTERVAL_US    G_USEC_PER_SEC
 
 /* The loss of a connection is logged only if it lasts this long. */
@@ -31,13 +33,14 @@
 typedef enum { FOR_SYNC, FOR_ACL, FOR_READ, FOR_CHILDREN, FOR_CHILD, FOR_COMMIT } Purpose;
 
 typedef struct {
-	StoreMessage *answer; /* the answer so far */
-	guint n_open;         /* number of requests that are not answered, or not sent */
+	StoreMessage *answer; /* the answer, as far as it is known */
+	/* number of requests that are not answered yet, including those not sent yet */
+	guint n_open;
 } Job;
 
 /* A request to the session. */
 typedef struct {
-	guint64 job; /* number of the job, which may have been dropped */
+	guint64 job; /* number of its job, which may have been dropped */
 	Purpose purpose;
 	char *key;
 } SessionRequest;
@@ -47,24 +50,24 @@ typedef struct {
 /*
  * Checks whether any client can write the znodes that the servers of a datacenter share: the root,
  * the znodes directly below it, and the datacenter including all reservations. This is for a server
- * with --zookeeper-auth, in case znodes were created without it: a client that can write a parent
- * can delete a reservation below it, and another server would then take a worker ID that is in use.
+ * with --zookeeper-auth, in case znodes were created without it. A client that can write a parent
+ * can delete a reservation below it, so that another server would take a worker ID that is in use.
  *
  * common/zookeeper/znodes.h defines which znodes are open. Parents are read before their children,
- * so the reported znode is the highest open one. Nothing is changed. Claims are not read: they
- * belong to their servers, and end with them. A reservation whose ACL this server may not read is
- * skipped, because no server with its password takes this worker ID.
+ * so the reported znode is the highest open one. Nothing is changed. Claims are not read, because
+ * they belong to their servers and end with them. A reservation whose ACL this server may not read
+ * is skipped, because no server with its password takes this worker ID.
  */
 typedef struct {
 	gboolean is_finished;
-	ZookeeperOutcome outcome; /* the result at the end: OK, or why it is unknown */
+	ZookeeperOutcome outcome; /* the outcome at the end: OK, or why the result is unknown */
 	const char *reason;       /* description of the outcome; static */
 	char *path;               /* (nullable): the znode that is open, or that cannot be read */
 	gboolean is_open;         /* any client can write @path */
-	/* used during the check */
+	/* members below: used during the check */
 	ZookeeperSession *session;
 	char *reservations;
-	guint64 sync, children; /* numbers of the requests; 0: none in progress */
+	guint64 sync, children; /* numbers of the requests in progress; 0 if there is none */
 	GHashTable *requests;   /* maps the number of a request to its path */
 	GQueue paths;           /* paths still to be read */
 } AccessCheck;
@@ -115,7 +118,7 @@ static void take_acl(AccessCheck *self, const ZookeeperMessage *message, const c
 	}
 }
 
-/* Continues with a reply of the session. Returns: %FALSE if the reply is to another request */
+/* Handles a reply of the session. Returns: %FALSE if the reply belongs to another request */
 static gboolean access_check_take(AccessCheck *self, const ZookeeperMessage *message)
 {
 	const char *path = g_hash_table_lookup(self->requests, &message->request);
@@ -188,13 +191,13 @@ static void access_check_free(AccessCheck *self)
 
 typedef struct {
 	Store store;
-	char *servers, *root, *auth, *certificates; /* the last two: (nullable) */
+	char *servers, *root, *auth, *certificates; /* the last two members are nullable */
 	gint64 session_timeout_ms;
 
 	ZookeeperSession *session; /* (nullable): the open session */
-	gint64 session_id;         /* 0: not connected yet */
+	gint64 session_id;         /* 0 if not connected yet */
 	gboolean is_connected;
-	/* when the connection or the session was lost; 0: there was none */
+	/* time of the loss of the connection or the session; 0 if there was none */
 	gint64 lost_at_us;
 	gboolean logged_up;      /* the last log event was "connected" */
 	gboolean logged_expired; /* the last log event was "session expired" */
@@ -204,21 +207,21 @@ typedef struct {
 	GHashTable *jobs; /* maps a number to a Job */
 	GHashTable
 		*requests; /* maps the number of a request to the session to its SessionRequest */
-	GQueue to_read;    /* (element-type SessionRequest): reads of lists that are not sent yet */
-	guint n_reads;     /* number of reads of lists that are sent */
-	char *watched;     /* (nullable): key of watch() */
+	GQueue to_read; /* (element-type SessionRequest): list reads that have not been sent yet */
+	guint n_reads;  /* number of list reads that were sent */
+	char *watched;  /* (nullable): argument of watch() */
 	guint64 watch_request;
 	AccessCheck *access; /* (nullable) */
 	guint64 access_job;
 
 	struct {
 		ZookeeperSession *session; /* (nullable): will replace the current session */
-		gint64 next_at_us;         /* no session is opened before this */
-		gint64 opened_at_us;       /* when the previous one was opened */
+		gint64 next_at_us;         /* no session is opened before this time */
+		gint64 opened_at_us;       /* time at which the previous session was opened */
 		GStrv addresses;           /* (nullable): ZooKeeper's last known addresses */
-		gboolean addresses_good;   /* the last connection has confirmed the addresses */
-		char *unknown;     /* (nullable): the names that cannot be resolved, and why */
-		guint failures;    /* consecutive DNS lookups that did not find all names */
+		gboolean addresses_good;   /* the last connection has confirmed these addresses */
+		char *unknown;  /* (nullable): the names that cannot be resolved, and why */
+		guint failures; /* number of consecutive DNS lookups that did not find all names */
 		ReachProbe *probe; /* (nullable): determines why there is no connection */
 	} opening;
 } ZookeeperStore;
@@ -286,7 +289,7 @@ static SessionRequest *session_request_new(guint64 job, Purpose purpose, const c
 	return request;
 }
 
-/* @number: number of a request for the job */
+/* Adds a request to a job. @number: number of the request */
 static void expect_reply(ZookeeperStore *self, guint64 job, guint64 number, Purpose purpose,
 			 const char *key)
 {
@@ -316,7 +319,8 @@ static guint64 store_read(Store *store, const char *key, gboolean fresh)
 	if (self->session == NULL)
 		return answer_unsure(self);
 	job = job_new(self);
-	/* sync first: this server of the ensemble may be behind the one that accepted the write */
+	/* sync first, because this server of the ensemble may be behind the one that accepted the
+	 * write */
 	if (fresh)
 		expect_reply(self, job, zookeeper_session_sync(self->session, key), FOR_SYNC, key);
 	expect_reply(self, job, zookeeper_session_get(self->session, key, FALSE), FOR_READ, key);
@@ -356,7 +360,7 @@ static guint64 store_commit(Store *store, const StoreWrite *writes, guint n_writ
 								  : ZOOKEEPER_SET,
 			.path = writes[i].key,
 			.data = writes[i].data,
-			/* STORE_ANY becomes -1, which means any version to ZooKeeper; a creation
+			/* STORE_ANY becomes -1, which means any version for ZooKeeper; a creation
 			 * has no version */
 			.version = MAX(writes[i].version, -1),
 		};
@@ -457,7 +461,7 @@ static StoreOutcome outcome_of(ZookeeperOutcome outcome)
 	return STORE_UNSURE;
 }
 
-/* Adds a record. @message: its data are moved to the record */
+/* Adds a record to the answer. @message: its data are moved to the record */
 static void add_record(const ZookeeperStore *self, StoreMessage *answer, const char *key,
 		       ZookeeperMessage *message)
 {
@@ -510,7 +514,8 @@ static void take_job_reply(ZookeeperStore *self, const SessionRequest *request,
 	if (is_child && message->outcome == ZOOKEEPER_NO_AUTH) {
 		add_record(self, answer, request->key, message);
 	} else if (message->outcome != ZOOKEEPER_OK) {
-		/* a child may be gone since; if several requests fail, the first one counts */
+		/* a child may have been deleted since; if several requests fail, the first error is
+		 * used */
 		if ((!is_child || message->outcome != ZOOKEEPER_NO_NODE) &&
 		    answer->outcome == STORE_OK) {
 			answer->outcome = outcome_of(message->outcome);
@@ -570,7 +575,7 @@ static void take_reply(ZookeeperStore *self, ZookeeperMessage *message)
 
 /* Connections */
 
-/* Drops all jobs, which will not be answered. */
+/* Drops all jobs. They will not be answered. */
 static void drop_jobs(ZookeeperStore *self)
 {
 	g_hash_table_remove_all(self->jobs);
@@ -639,7 +644,7 @@ static void take_session_message(ZookeeperStore *self, ZookeeperMessage *message
 		log_event(LOG_SESSION_EXPIRED, log_text("session", session));
 		end_session(self, STORE_SESSION_EXPIRED);
 		self->lost_at_us = g_get_monotonic_time();
-		/* ZooKeeper itself has expired the session, so the addresses are still right */
+		/* ZooKeeper itself has expired the session, so the addresses are still correct */
 		self->opening.addresses_good = TRUE;
 		g_clear_pointer(&self->opening.session, zookeeper_session_free);
 		break;
@@ -660,7 +665,7 @@ static void take_session_message(ZookeeperStore *self, ZookeeperMessage *message
 	}
 }
 
-/* Takes one message of the session. Returns: %FALSE if there is none */
+/* Handles one message of the session. Returns: %FALSE if there is none */
 static gboolean take_from_session(ZookeeperStore *self)
 {
 	g_autoptr(ZookeeperMessage) message = NULL;
@@ -673,10 +678,10 @@ static gboolean take_from_session(ZookeeperStore *self)
 	return TRUE;
 }
 
-/* Opens a session, and replaces it later. Meanwhile the previous session keeps trying, because DNS
- * lookups may take a minute. */
+/* Opening a session, which will replace the current one. Until then, the current session keeps
+ * trying to connect, because DNS lookups may take a minute. */
 
-/* Returns the monotonic time at which to open a session; G_MAXINT64: none is needed, or one is
+/* Returns the monotonic time at which to open a session; G_MAXINT64 if none is needed, or one is
  * being opened. */
 static gint64 open_at_us(const ZookeeperStore *self)
 {
@@ -699,7 +704,7 @@ static gint64 open_at_us(const ZookeeperStore *self)
 						     patience_ms * G_TIME_SPAN_MILLISECOND);
 }
 
-/* If the new session is open, replaces the previous one. */
+/* If the new session is open, replaces the previous one with it. */
 static void take_opened_session(ZookeeperStore *self)
 {
 	g_autoptr(ZookeeperMessage) message = NULL;
@@ -710,7 +715,7 @@ static void take_opened_session(ZookeeperStore *self)
 		message = zookeeper_session_take(self->opening.session);
 	if (message == NULL)
 		return;
-	/* neither is set if no thread for the DNS lookups could be started */
+	/* neither is set if the thread for the DNS lookups could not be started */
 	if (!self->opening.addresses_good &&
 	    (message->unknown != NULL || message->addresses != NULL)) {
 		/* log it once, until all names are resolved again */
@@ -801,7 +806,7 @@ static gint64 store_session_timeout_ms(const Store *store)
 				     : self->session_timeout_ms;
 }
 
-/* The reason for a missing connection */
+/* The reason why there is no connection */
 
 static gboolean store_find_why_down(Store *store, char **out_why)
 {

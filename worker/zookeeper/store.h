@@ -6,8 +6,8 @@
 
 /*
  * A store in ZooKeeper: keys are paths of znodes, and ephemeral records are ephemeral sequential
- * znodes. It keeps a session open, and replaces a session that has expired or finds no server.
- * Names are then resolved again. Each change of the connection is logged.
+ * znodes. It keeps a session open, and replaces a session that has expired or finds no server; it
+ * then resolves the names again. Each change of the connection is logged.
  */
 
 typedef struct {
@@ -17,12 +17,13 @@ typedef struct {
 	gint64 session_timeout_ms;
 } ZookeeperStoreConfig;
 
-/* @config: copied. Returns: (transfer full): a store. */
+/* Returns: (transfer full): a store. @config: copied */
 Store *zookeeper_store_new(const ZookeeperStoreConfig *config);
 
-/* A request. After the answer OK, and until the session ends, znodes that @store creates get the
- * ACL of @key. For a tool with other credentials than the servers. */
+/* Makes a request to copy the ACL of @key. After the answer OK, and until the session ends, znodes
+ * that @store creates get this ACL. For a tool whose credentials differ from those of the
+ * servers. */
 guint64 zookeeper_store_copy_acl(Store *store, const char *key);
 
-/* Returns whether the DNS lookups have failed for all servers so far, and the reason is known. */
+/* Returns whether the DNS lookups have failed for all servers so far and the reason is known. */
 gboolean zookeeper_store_has_no_names(const Store *store);

@@ -31,7 +31,7 @@ gboolean runner_next(gpointer pool, const char *agent G_GNUC_UNUSED, gint64 *out
 	return snowflake_pool_take(pool, out_id, error);
 }
 
-/* Takes runs, as the pool holds them. */
+/* Takes runs, in the form in which the pool stores them. */
 gboolean runner_next_ids(gpointer pool, const char *agent G_GNUC_UNUSED, guint count,
 			 gint64 *out_ids, GError **error)
 {

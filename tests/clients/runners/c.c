@@ -6,7 +6,8 @@
 const char *runner_kind_of(const GError *error)
 {
 	switch ((SnowflakeClientError)error->code) {
-	case SNOWFLAKE_CLIENT_ERROR_INVALID_ARGUMENT: /* the library has one code for all of them */
+	/* the library uses one code for all of these */
+	case SNOWFLAKE_CLIENT_ERROR_INVALID_ARGUMENT:
 		return strstr(error->message, "agent") != NULL ? "invalid-agent"
 							       : "invalid-argument";
 	case SNOWFLAKE_CLIENT_ERROR_CLOCK:

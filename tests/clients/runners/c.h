@@ -8,7 +8,8 @@
  * defines them, and c.c defines those that both share.
  */
 
-/* Options that are below 0 or NULL are not set. Returns: (transfer full) */
+/* Creates a client or a pool. Options that are negative or NULL are not set. Returns: (transfer
+ * full) */
 gpointer runner_open(const char *const *servers, const char *agent, int timeout_ms,
 		     int attempt_timeout_ms, int prefetch_ms, int max_age_ms, const char *ca,
 		     const char *certificate, const char *key, GError **error);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* client, see ../official.py. It is built with one of client_*.c, which know a contract. */
+/* The official client for tests, see ../official.py. It is linked with one of client_*.c, each of
+ * which supports one contract. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,8 +18,8 @@
 
 #define MAX_LINE_BYTES 1024
 
-/* The generated code sends the sequence ID 0 and looks at none: this makes one for each call, and
- * holds the reply against it. */
+/* The generated code sends the sequence ID 0, and ignores the ID in the reply. This class uses a
+ * new ID for each call, and compares the reply's ID with it. */
 typedef struct {
 	ThriftProtocolDecorator parent;
 	gint32 seqid;
@@ -64,7 +65,8 @@ static void checked_protocol_init(CheckedProtocol *self G_GNUC_UNUSED)
 {
 }
 
-/* A client, and all that it stands on: one borrows the other, so all of it lives until the end. */
+/* A client with the objects that it uses. They borrow each other, so all of them live until the
+ * end. */
 typedef struct {
 	ThriftTransport *socket;
 	ThriftTransport *transport;
@@ -82,7 +84,8 @@ static void connection_clear(Connection *self)
 	g_clear_object(&self->socket);
 }
 
-/* ThriftSocket goes on with one that is connected, as those that ThriftServerSocket accepts. */
+/* ThriftSocket can use a socket that is already connected, like those that ThriftServerSocket
+ * accepts. */
 static ThriftTransport *connect_locally(const char *path)
 {
 	ThriftSocket *connected = g_object_new(THRIFT_TYPE_SOCKET, NULL);

@@ -4,7 +4,7 @@
 #include "client.h"
 #include "sf_snowflake_later.h"
 
-/* What a call may have thrown: one of them at most. */
+/* The exceptions that a call can throw: at most one of them is set. */
 typedef struct {
 	SfInvalidSystemClock *clock;
 	SfInvalidUserAgentError *agent;
@@ -22,7 +22,8 @@ GObject *new_client(ThriftProtocol *protocol)
 			    "output_protocol", protocol, NULL);
 }
 
-/* The error of the generated code only names the exception, which has the message itself. */
+/* The generated code's error contains only the name of the exception; the exception itself contains
+ * the message. */
 static void tell(gpointer exception, GError **error)
 {
 	g_autofree char *message = NULL;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* To be loaded before the C library: epoll_pwait(), made through syscall(), fails once the file
- * exists that EPOLL_FAILS_IF names; in the first thread that calls it then, and in no other. */
+/* Loaded before the C library (LD_PRELOAD). Once the file named by EPOLL_FAILS_IF exists,
+ * epoll_pwait(), which is called through syscall(), fails in the first thread that calls it, and in
+ * no other thread. */
 #include <dlfcn.h>
 #include <errno.h>
 #include <stdarg.h>

@@ -84,8 +84,8 @@ TEST("/audit-entry/bad-values", test_bad_values)
 		gint64 tag;
 		const char *reason;
 	} cases[] = {
-		{0, "", 0, "a gap of no ID"},
-		{0, "", -1, "a gap of no ID"},
+		{0, "", 0, "a gap with fewer than one missing ID"},
+		{0, "", -1, "a gap with fewer than one missing ID"},
 		{1, "", 12, "an ID without a useragent"},
 		{-1, "a", 1, "a negative ID"},
 	};

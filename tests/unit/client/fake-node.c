@@ -35,7 +35,7 @@ struct _FakeNode {
 	gboolean tells_limit;
 	gboolean repeats;
 	guint n_low;
-	const char *nonce; /* NULL: its address */
+	const char *nonce; /* NULL for its address */
 	const char *kind;
 	guint n_workers;
 	const char *state;

@@ -8,7 +8,7 @@ typedef struct _FakeNode FakeNode;
 
 typedef enum {
 	FAKE_NODE_SERVES,
-	FAKE_NODE_HANGS, /* calls for IDs wait until the manner changes */
+	FAKE_NODE_HANGS, /* calls for IDs wait until the behaviour changes */
 	FAKE_NODE_AWAY,  /* each call closes its connection */
 } FakeNodeManner;
 
@@ -33,7 +33,7 @@ void fake_node_set_lacks(FakeNode *self, FakeNodeLacks lacks);
 void fake_node_set_max_batch(FakeNode *self, guint max_batch); /* 10000 unless set */
 /* Whether a refusal of a count names max_batch; FALSE unless set. */
 void fake_node_set_tells_limit(FakeNode *self, gboolean tells_limit);
-/* Whether each reply has the same IDs; FALSE unless set. */
+/* Whether each reply contains the same IDs; FALSE unless set. */
 void fake_node_set_repeats(FakeNode *self, gboolean repeats);
 /* Number of the next replies whose IDs are FAKE_NODE_LOW_OFFSET lower; 0 unless set. */
 #define FAKE_NODE_LOW_OFFSET (G_GINT64_CONSTANT(1) << 30)
@@ -44,8 +44,9 @@ void fake_node_set_worker_id(FakeNode *self, guint worker_id);
 void fake_node_set_next_id(FakeNode *self, gint64 next_id);
 /* length of its list; 3 unless set */
 void fake_node_set_n_workers(FakeNode *self, guint n_workers);
-void fake_node_set_state(FakeNode *self, const char *state);  /* static; "serving" unless set */
-void fake_node_set_as_of_ms(FakeNode *self, gint64 as_of_ms); /* 0, not told, unless set */
+void fake_node_set_state(FakeNode *self, const char *state); /* static; "serving" unless set */
+/* 0, which means not reported, unless set */
+void fake_node_set_as_of_ms(FakeNode *self, gint64 as_of_ms);
 
 /* Returns the number of calls of @method. */
 guint fake_node_calls(FakeNode *self, const char *method);

@@ -13,18 +13,18 @@ typedef struct _FakeServer FakeServer;
 typedef struct {
 	char *method;
 	gint32 seqid;
-	char *agent;  /* NULL: none */
-	gint32 count; /* 0: none */
+	char *agent;  /* NULL if none */
+	gint32 count; /* 0 if none */
 } FakeRequest;
 
 typedef enum {
 	FAKE_KEEP,  /* send what was appended, continue */
 	FAKE_CLOSE, /* send it, then close the connection */
 	FAKE_DRIP,  /* send it a byte every 20 ms */
-	FAKE_STOP,  /* send it, then close the connection, and take no other */
+	FAKE_STOP,  /* send it, close the connection, and accept no other */
 } FakeNext;
 
-/* Appends the bytes that answer @request, the header of the frame included. Runs in the server's
+/* Appends the bytes that answer @request, including the frame header. Runs in the server's
  * thread. */
 typedef FakeNext (*FakeAnswer)(const FakeRequest *request, GByteArray *out, gpointer user_data);
 
@@ -33,7 +33,7 @@ typedef FakeNext (*FakeAnswer)(const FakeRequest *request, GByteArray *out, gpoi
 FakeServer *fake_server_new_at(const char *address, FakeAnswer answer, gpointer user_data);
 FakeServer *fake_server_new(FakeAnswer answer, gpointer user_data);
 
-/* Where a client finds it: host:port, or unix:/path. */
+/* The server's address for clients: host:port, or unix:/path. */
 const char *fake_server_text(const FakeServer *self);
 guint fake_server_requests(const FakeServer *self);
 guint fake_server_connections(const FakeServer *self);
@@ -72,7 +72,7 @@ void fake_reply_exception(GByteArray *out, const FakeRequest *request, gint32 ty
 
 /* An exception from a server, and the error that a client must report for it. */
 typedef struct {
-	const char *message; /* message of a TApplicationException; NULL: a declared exception */
+	const char *message; /* message of a TApplicationException; NULL for a declared exception */
 	gint32 type;         /* type of the TApplicationException */
 	gint16 field;        /* field of the declared exception */
 	gint64 retry_after_ms;

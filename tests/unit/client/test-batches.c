@@ -12,7 +12,7 @@
 #define TICK_IDS  4096
 #define TICK_SIZE (G_GINT64_CONSTANT(1) << 22)
 
-/* Capabilities of a server, each with fewer calls than the one before. */
+/* Capabilities of a server; each row supports fewer calls than the one before. */
 typedef enum { HAS_RUNS, HAS_BATCHES, HAS_SINGLES } Has;
 
 typedef struct {
@@ -139,7 +139,8 @@ TEST("/client-id-runs/gets-runs-from-whatever-server", gets_runs_from_whatever_s
 	}
 }
 
-/* The client does not repeat a call that a server lacks, but uses it with the next server. */
+/* The client does not repeat a call that a server does not support, but uses it with the next
+ * server. */
 TEST("/client-id-runs/remembers-what-a-server-lacks", remembers_what_a_server_lacks)
 {
 	Service old = {.has = HAS_BATCHES, .largest_batch = 10000, .base = TICK_SIZE};

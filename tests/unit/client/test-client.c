@@ -18,7 +18,7 @@
 typedef struct {
 	atomic_llong next_id;
 	atomic_uint n_get_ids;
-	gint32 largest_batch; /* 0: it has no get_ids */
+	gint32 largest_batch; /* 0 if it has no get_ids */
 } Service;
 
 static FakeNext serve(const FakeRequest *request, GByteArray *out, gpointer data)
@@ -552,7 +552,7 @@ TEST("/client/keeps-no-memory", keeps_no_memory)
 
 typedef struct {
 	const char *name;
-	const char *bytes; /* NULL: a reply to get_id */
+	const char *bytes; /* NULL for a reply to get_id */
 	gsize length;
 	gint32 seqid_offset; /* added to the sequence ID of that reply */
 	gboolean is_half;

@@ -149,7 +149,7 @@ static void hanging_init(Hanging *self)
 	pthread_mutex_lock(&looking_up);
 }
 
-/* Call this after the clients are freed. */
+/* Call this after the clients have been freed. */
 static void hanging_clear(Hanging *self)
 {
 	pthread_mutex_unlock(&looking_up);

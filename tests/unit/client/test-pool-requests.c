@@ -45,7 +45,7 @@ static const struct {
 	FakeNodeLacks lacks;
 	guint max_batch;
 	guint count;
-	guint most; /* max_batch of the refusal; 0: the request is filled */
+	guint most; /* max_batch of the refusal; 0 if the request is filled */
 	guint calls;
 	gboolean tells_limit;
 } orders[] = {

@@ -28,7 +28,7 @@ typedef struct {
 	UpstreamNews news;
 	_Atomic guint taker;
 	_Atomic guint putter;
-	/* number of the last meeting, after which no round follows; 0: unknown */
+	/* number of the last meeting, after which no round follows; 0 if unknown */
 	_Atomic gint64 end;
 } Meeting;
 
@@ -142,7 +142,8 @@ static gboolean get_view_of_failure(UpstreamFixture *self, PoolView *view)
 	return !view->is_served && view->failure != NULL;
 }
 
-/* The datacenter ID and worker ID are unknown while the server is away, or lacks get_worker. */
+/* The datacenter ID and worker ID are unknown while the server is away, or if it does not support
+ * get_worker. */
 static void test_view_of_unknown(UpstreamFixture *self, G_GNUC_UNUSED gconstpointer data)
 {
 	g_auto(PoolView) away = {0}, old = {0};
@@ -226,8 +227,8 @@ static gboolean takes_nothing_below(UpstreamFixture *self, gint64 first)
 	return TRUE;
 }
 
-/* A server that sends the IDs of its last reply again is excluded, whatever its kind, and at its
- * other address too. No ID of the second reply is taken. */
+/* A server that sends the IDs of its last reply again is excluded, regardless of its kind, and at
+ * its other address too. No ID of the second reply is taken. */
 static void check_repeats(const char *kind, guint n_nodes, const char *what)
 {
 	UpstreamFixture self = {0};
@@ -295,7 +296,7 @@ static void test_goes_back_once(UpstreamFixture *self, G_GNUC_UNUSED gconstpoint
 	g_assert_cmpuint(count_excluded(self), ==, 0);
 }
 
-/* The server goes back on two connections, with the same nonce and worker ID. */
+/* The server's IDs decrease on two connections, with the same nonce and worker ID. */
 static void test_goes_back_twice(UpstreamFixture *self, G_GNUC_UNUSED gconstpointer data)
 {
 	g_auto(PoolView) view = {0};
@@ -345,7 +346,7 @@ static void test_goes_back_on_one_connection(UpstreamFixture *self,
 	g_assert_cmpuint(count_excluded(self), ==, 0);
 }
 
-/* A server can go back once when it reports another worker ID, as after a clock step with
+/* A server's IDs may decrease once when it reports another worker ID, as after a clock step with
  * --on-clock-step=reclaim. The pool drops the connection, and takes its IDs on a new one. */
 static void test_goes_back_with_another_worker_id(UpstreamFixture *self,
 						  G_GNUC_UNUSED gconstpointer data)
@@ -447,7 +448,7 @@ static void test_no_workers(void)
 	check_no_workers(FAKE_NODE_AWAY, 0);
 }
 
-/* The child allocates nothing: another thread of the parent can have held the allocator's lock. */
+/* The child allocates nothing: another thread of the parent may have held the allocator's lock. */
 static void test_bare_child(void)
 {
 	g_autoptr(FakeNode) node = fake_node_new(0);

@@ -23,13 +23,13 @@ typedef struct {
 		PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, 0                             \
 	}
 
-/* To be called by changed(). */
+/* Must be called by changed(). */
 void upstream_news_note(gpointer news);
 
 typedef struct {
 	UpstreamNews news;
 	FakeNode *nodes[UPSTREAM_MAX_NODES + 1]; /* NULL after the last one */
-	PoolUpstream *upstream;                  /* NULL: not connected yet */
+	PoolUpstream *upstream;                  /* NULL if not connected yet */
 } UpstreamFixture;
 
 /* Starts the nodes, but no pool, so that a test can configure the nodes before the pool asks them.

@@ -10,11 +10,11 @@
 
 typedef struct {
 	const char *name;         /* common name */
-	const char *alternatives; /* for example "DNS:ids.example,IP:127.0.0.1"; NULL: none */
-	const char *issuer;       /* path of the issuer's certificate; NULL: self-signed */
+	const char *alternatives; /* for example "DNS:ids.example,IP:127.0.0.1"; NULL if none */
+	const char *issuer;       /* path of the issuer's certificate; NULL if self-signed */
 	gboolean may_vouch;       /* it may sign others */
 	gboolean has_expired;
-	const char *ends; /* for example "20800710173030Z"; NULL: one year from now */
+	const char *ends; /* for example "20800710173030Z"; NULL for one year from now */
 	gboolean is_rsa;  /* it has an RSA key instead of an elliptic-curve key */
 } CertificateWords;
 

@@ -96,7 +96,7 @@ TEST("/allow-list/refused", test_refused)
 }
 
 /* Returns an accepted loopback connection from the address @from, on a socket of its family or,
- * with @takes_both, on an IPv6 socket that also accepts IPv4. -1: there is no IPv6. */
+ * with @takes_both, on an IPv6 socket that also accepts IPv4. -1 if there is no IPv6. */
 static int accepted_from(const char *from, gboolean takes_both)
 {
 	g_autoptr(GInetAddress) address = g_inet_address_new_from_string(from);

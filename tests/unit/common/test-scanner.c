@@ -19,7 +19,7 @@ typedef struct {
 	const char *bytes;
 	gsize length;
 	ScanStatus status;
-	const char *reason; /* part of the reason; NULL: no failure */
+	const char *reason; /* part of the reason; NULL if no failure */
 } Case;
 
 static const Case CASES[] = {

@@ -146,7 +146,7 @@ TEST("/strict-json/int", test_int)
 {
 	static const struct {
 		const char *text;
-		const char *fault; /* NULL: the value is 5 */
+		const char *fault; /* NULL if the value is 5 */
 	} CASES[] = {
 		{"{\"a\":5}", NULL},
 		{"{\"b\":5}", "\"a\" is missing"},

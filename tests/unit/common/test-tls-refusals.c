@@ -91,7 +91,7 @@ TEST("/tls-refusals/servers-certificate", test_servers_certificate)
 	const struct {
 		const char *certificate;
 		const char *name;
-		const char *words; /* NULL: it is accepted */
+		const char *words; /* NULL if it is accepted */
 		const char *heard;
 	} CASES[] = {
 		{both, "ids.example", NULL, NULL},
@@ -130,7 +130,7 @@ TEST("/tls-refusals/servers-certificate", test_servers_certificate)
 			line_open(&line);
 			continue;
 		}
-		words = g_strconcat("the peer's certificate is refused: ", CASES[i].words, NULL);
+		words = g_strconcat("the peer's certificate was rejected: ", CASES[i].words, NULL);
 		heard = g_strconcat("the peer reports: ", CASES[i].heard, NULL);
 		assert_refused(&line, LINE_CLIENT, words, heard);
 	}
@@ -141,7 +141,7 @@ TEST("/tls-refusals/servers-certificate", test_servers_certificate)
 	g_auto(Line) line = line_new(server, stranger, NULL);
 
 	assert_refused(&line, LINE_SERVER,
-		       "the peer's certificate is refused: self-signed certificate",
+		       "the peer's certificate was rejected: self-signed certificate",
 		       "the peer reports: unknown CA");
 }
 
@@ -244,7 +244,7 @@ static void raw_go_on(Raw *self)
 	SSL_do_handshake(self->ssl);
 }
 
-/* Returns errno of the endpoint that is not raw; 0: the handshake is complete. */
+/* Returns errno of the endpoint that is not raw; 0 if the handshake is complete. */
 static int shake_with(Raw *raw, Line *line, LineEnd end)
 {
 	int failure = EAGAIN;

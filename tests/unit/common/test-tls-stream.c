@@ -20,8 +20,9 @@
 static TlsContext *server, *client;
 
 /* Two events when a server looks for the first byte. */
-static int peek_failure; /* the look fails with this errno; 0: it does not fail */
-static Line *arriving; /* the look finds no byte, and these bytes arrive right after; NULL: none */
+static int peek_failure; /* the look fails with this errno; 0 if it does not fail */
+static Line
+	*arriving; /* the look finds no byte, and these bytes arrive right after; NULL if none */
 
 /* The linker passes calls of recv() to this function. */
 ssize_t __wrap_recv(int fd, void *bytes, size_t length, int flags);
@@ -404,7 +405,7 @@ TEST("/tls-stream/server-name", test_server_name)
 {
 	static const struct {
 		const char *name;
-		const char *sent; /* record with its type and length; NULL: none */
+		const char *sent; /* record with its type and length; NULL if none */
 	} CASES[] = {
 		{"ids.example", "\0\0\013ids.example"},
 		{"ids.example.", "\0\0\013ids.example"},

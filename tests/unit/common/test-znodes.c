@@ -130,7 +130,7 @@ TEST("/znodes/numbers", test_numbers)
 	static const struct {
 		const char *name;
 		guint max;
-		gint number; /* -1: none */
+		gint number; /* -1 if none */
 	} CASES[] = {
 		{"0", 31, 0},
 		{"31", 31, 31},
@@ -193,7 +193,7 @@ TEST("/znodes/layout/bad", test_bad_layouts)
 		{"{}", "\"epoch_ms\" is missing"},
 		{LAYOUT ",\"format\":2}", "has format 2"},
 		{LAYOUT ",\"format\":0}", "\"format\" is 0"},
-		{LAYOUT ",\"total_bits\":62}", "have 63 bits in all, but must have 62"},
+		{LAYOUT ",\"total_bits\":62}", "have 63 bits in total, but must have 62"},
 		{LAYOUT ",\"total_bits\":64}", "\"total_bits\" is 64"},
 		{LAYOUT ",\"total_bits\":\"63\"}", "\"total_bits\" is not"},
 		{LAYOUT ",\"total_bits\":63,\"format\":\"1\"}", "\"format\" is not"},
@@ -202,7 +202,7 @@ TEST("/znodes/layout/bad", test_bad_layouts)
 		{"{\"epoch_ms\":0,\"tick_ms\":1,\"time_bits\":64}", "\"time_bits\" is 64"},
 		{"{\"epoch_ms\":0,\"tick_ms\":1,\"time_bits\":41,\"datacenter_bits\":5,"
 		 "\"worker_bits\":5,\"sequence_bits\":11}",
-		 "have 62 bits in all"},
+		 "have 62 bits in total"},
 	};
 
 	for (gsize i = 0; i < G_N_ELEMENTS(CASES); i++) {

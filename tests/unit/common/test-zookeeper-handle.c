@@ -19,7 +19,7 @@ TEST("/zookeeper-handle/digest/add", test_add)
 {
 	static const struct {
 		int code;
-		const char *failure; /* NULL: none to report */
+		const char *failure; /* NULL if none to report */
 	} CASES[] = {
 		{ZOK, NULL},
 		{ZINVALIDSTATE, NULL},

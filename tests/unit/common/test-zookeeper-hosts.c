@@ -43,8 +43,8 @@ TEST("/zookeeper-hosts/bad", test_bad)
 		const char *text;
 		const char *fault;
 	} CASES[] = {
-		{"", "a ZooKeeper server is missing"},
-		{"/snowflake", "a ZooKeeper server is missing"},
+		{"", "no ZooKeeper server is given"},
+		{"/snowflake", "no ZooKeeper server is given"},
 		{"a,", "the host is missing"},
 		{",a", "the host is missing"},
 		{"a,,b", "the host is missing"},
@@ -139,7 +139,7 @@ TEST("/zookeeper-hosts/auth/read", test_read)
 	const struct {
 		const char *text;
 		gssize length;
-		const char *auth; /* NULL: an error */
+		const char *auth; /* NULL if an error */
 	} TEXTS[] = {
 		{"user:secret\n", -1, "user:secret"},
 		{"user:secret\r\n", -1, "user:secret"},
@@ -156,7 +156,7 @@ TEST("/zookeeper-hosts/auth/read", test_read)
 	};
 	static const struct {
 		int mode;
-		const char *word; /* NULL: accepted */
+		const char *word; /* NULL if accepted */
 	} MODES[] = {
 		{0600, NULL},          {0400, NULL},        {0660, NULL},
 		{0604, "mode 0604"},   {0602, "mode 0602"}, {0601, "mode 0601"},

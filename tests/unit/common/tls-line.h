@@ -20,7 +20,7 @@ typedef struct {
 #define LINE_ALL G_MAXSIZE
 
 /* @name: name of the server that the client expects; @server, @client: (transfer none) (nullable):
- * %NULL: the test handles this end itself */
+ * %NULL if the test handles this end itself */
 Line line_new(TlsContext *server, TlsContext *client, const char *name);
 void line_clear(Line *self);
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC(Line, line_clear)
@@ -37,7 +37,7 @@ void line_give(Line *self, LineEnd to, const void *bytes, gsize length);
 /* Carries bytes until both handshakes are complete, or one has failed with an errno other than
  * EAGAIN. Then both ends still receive the bytes sent so far. */
 typedef struct {
-	int failures[N_LINE_ENDS]; /* errno; 0: complete */
+	int failures[N_LINE_ENDS]; /* errno; 0 if complete */
 } LineHandshake;
 
 LineHandshake line_shake_hands(Line *self, gsize most);

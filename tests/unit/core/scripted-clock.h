@@ -11,7 +11,7 @@ typedef struct {
 	Clock clock;
 	gint64 now_ns;
 	guint readings;
-	guint on_reading_number; /* from 1; 0: never */
+	guint on_reading_number; /* from 1; 0 if never */
 	void (*on_reading)(gpointer user_data);
 	gpointer user_data;
 } ScriptedClock;

@@ -158,7 +158,7 @@ static const struct {
 	  {WAIT(1250 * MS, 1, 750 * MS)},
 	  {BACK(999 * MS, 3000 - 999)},
 	  {ID(2000 * MS, 4, 0)}}},
-	/* the clock can be past the end while the lease still has IDs at an earlier time */
+	/* the clock may be past the end while the lease still has IDs at an earlier time */
 	{"lease end",
 	 &ENDS,
 	 {{ID(1 * MS, 1, 0)},

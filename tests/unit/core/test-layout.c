@@ -131,13 +131,14 @@ TEST("/layout/check", test_check)
 {
 	static const struct {
 		Layout layout;
-		const char *message; /* NULL: valid */
+		const char *message; /* NULL if valid */
 	} cases[] = {
 		{{0, 1, 41, 5, 5, 12}, NULL},
 		{{0, 1000, 32, 0, 0, 31}, NULL},
 		{{0, 1, 1, 31, 31, 0}, NULL},
 		{{253402300799999, 1, 1, 31, 31, 0},
-		 "1 time bits in ticks of 1 ms, from 253402300799999 ms on, end after the year "
+		 "1 time bits in ticks of 1 ms, from 253402300799999 ms onwards, end after the "
+		 "year "
 		 "9999; use fewer time bits"},
 		{{253402300799998, 1, 1, 31, 31, 0}, NULL},
 		{{253402300799997, 1, 1, 31, 31, 0}, NULL},
@@ -153,13 +154,13 @@ TEST("/layout/check", test_check)
 		{{0, 1, 31, 0, 0, 32}, "sequence_bits 32 is out of range, 0 to 31"},
 		{{0, 1, 41, 5, 5, 11}, NULL},
 		{{0, 1, 1, 0, 0, 0}, NULL},
-		{{0, 1, 41, 5, 6, 12}, "the four fields have 64 bits in all; the limit is 63"},
+		{{0, 1, 41, 5, 6, 12}, "the four fields have 64 bits in total; the limit is 63"},
 		{{0, 1, 63, 0, 0, 0},
-		 "63 time bits in ticks of 1 ms, from 0 ms on, end after the year 9999; use fewer "
-		 "time bits"},
+		 "with 63 time bits, ticks of 1 ms and the epoch 0 ms, the last tick is after the "
+		 "year 9999; use fewer time bits"},
 		{{0, 1, 48, 0, 0, 15},
-		 "48 time bits in ticks of 1 ms, from 0 ms on, end after the year 9999; use fewer "
-		 "time bits"},
+		 "with 48 time bits, ticks of 1 ms and the epoch 0 ms, the last tick is after the "
+		 "year 9999; use fewer time bits"},
 	};
 
 	for (gsize i = 0; i < G_N_ELEMENTS(cases); i++) {
@@ -216,26 +217,28 @@ TEST("/layout/parse-refuses", test_parse_refuses)
 		 "a layout needs six fields; sequence_bits is missing"},
 		{"epoch_ms=0,tick_ms=1,time_bits=41,datacenter_bits=5,worker_bits=5,sequence_bits="
 		 "11",
-		 "the four fields have 62 bits in all, but must have 63; for 62 bits, add "
+		 "the four fields have 62 bits in total, but must have 63; for 62 bits, add "
 		 "total_bits=62"},
 		{"epoch_ms=0,tick_ms=1,time_bits=41,datacenter_bits=5,worker_bits=5,sequence_bits="
 		 "11,total_bits=63",
-		 "the four fields have 62 bits in all, but must have 63; for 62 bits, add "
+		 "the four fields have 62 bits in total, but must have 63; for 62 bits, add "
 		 "total_bits=62"},
 		{"epoch_ms=0,tick_ms=1,time_bits=41,datacenter_bits=0,worker_bits=5,sequence_bits="
 		 "8,total_bits=53",
-		 "the four fields have 54 bits in all, but must have 53; for 54 bits, add "
+		 "the four fields have 54 bits in total, but must have 53; for 54 bits, add "
 		 "total_bits=54"},
 		{"epoch_ms=0,tick_ms=1,time_bits=41,datacenter_bits=6,worker_bits=5,sequence_bits="
 		 "12,total_bits=63",
-		 "the four fields have 64 bits in all; the limit is 63"},
+		 "the four fields have 64 bits in total; the limit is 63"},
 		{"total_bits=64", "total_bits 64 is out of range, 1 to 63"},
 		{"total_bits=53,total_bits=53", "total_bits is given twice"},
 		{"epoch_ms=0,epoch_ms=0", "epoch_ms is given twice"},
-		{"epoch_ms=0,", "\"\" is not a field of a layout with a number"},
-		{"epoch_ms=0,tick_ms", "\"tick_ms\" is not a field of a layout with a number"},
-		{"epoch=0", "\"epoch=0\" is not a field of a layout with a number"},
-		{" epoch_ms=0", "\" epoch_ms=0\" is not a field of a layout with a number"},
+		{"epoch_ms=0,", "\"\" is not a layout field with a number, such as tick_ms=1"},
+		{"epoch_ms=0,tick_ms",
+		 "\"tick_ms\" is not a layout field with a number, such as tick_ms=1"},
+		{"epoch=0", "\"epoch=0\" is not a layout field with a number, such as tick_ms=1"},
+		{" epoch_ms=0",
+		 "\" epoch_ms=0\" is not a layout field with a number, such as tick_ms=1"},
 		{"epoch_ms=", "epoch_ms \"\" is not a number"},
 		{"epoch_ms=-1", "epoch_ms \"-1\" is not a number"},
 		{"epoch_ms=+1", "epoch_ms \"+1\" is not a number"},
@@ -354,19 +357,19 @@ TEST("/layout/encode-refuses", test_encode_refuses)
 		 "time 2011171712000 ms is outside the layout, 1474300800000 to 2011171711999"},
 		{&LAYOUT_TWITTER,
 		 {1700000000000, 32, 0, 0},
-		 "datacenter ID 32 does not fit the layout, 0 to 31"},
+		 "datacenter ID 32 does not fit the layout, which allows 0 to 31"},
 		{&LAYOUT_TWITTER,
 		 {1700000000000, 0, 32, 0},
-		 "worker ID 32 does not fit the layout, 0 to 31"},
+		 "worker ID 32 does not fit the layout, which allows 0 to 31"},
 		{&LAYOUT_TWITTER,
 		 {1700000000000, 0, G_MAXUINT, 0},
-		 "worker ID 4294967295 does not fit the layout, 0 to 31"},
+		 "worker ID 4294967295 does not fit the layout, which allows 0 to 31"},
 		{&LAYOUT_TWITTER,
 		 {1700000000000, 0, 0, 4096},
-		 "sequence 4096 does not fit the layout, 0 to 4095"},
+		 "sequence 4096 does not fit the layout, which allows 0 to 4095"},
 		{&uid_generator,
 		 {1700000000000, 1, 0, 0},
-		 "datacenter ID 1 does not fit the layout, 0 to 0"},
+		 "datacenter ID 1 does not fit the layout, which allows 0 to 0"},
 	};
 
 	for (gsize i = 0; i < G_N_ELEMENTS(cases); i++) {
@@ -385,20 +388,22 @@ TEST("/layout/check-id", test_check_id)
 	static const struct {
 		const Layout *layout;
 		gint64 id;
-		const char *message; /* NULL: valid */
+		const char *message; /* NULL if valid */
 	} cases[] = {
 		{&LAYOUT_TWITTER, 0, NULL},
 		{&LAYOUT_TWITTER, G_MAXINT64, NULL},
-		{&LAYOUT_TWITTER, -1, "ID -1 does not fit the layout, 0 to 9223372036854775807"},
+		{&LAYOUT_TWITTER, -1,
+		 "ID -1 does not fit the layout, which allows 0 to 9223372036854775807"},
 		{&small, 0, NULL},
 		{&small, 9007199254740991, NULL},
 		{&small, 9007199254740992,
-		 "ID 9007199254740992 does not fit the layout, 0 to 9007199254740991"},
+		 "ID 9007199254740992 does not fit the layout, which allows 0 to 9007199254740991"},
 		{&small, G_MAXINT64,
-		 "ID 9223372036854775807 does not fit the layout, 0 to 9007199254740991"},
-		{&small, -1, "ID -1 does not fit the layout, 0 to 9007199254740991"},
+		 "ID 9223372036854775807 does not fit the layout, which allows 0 to "
+		 "9007199254740991"},
+		{&small, -1, "ID -1 does not fit the layout, which allows 0 to 9007199254740991"},
 		{&least, 1, NULL},
-		{&least, 2, "ID 2 does not fit the layout, 0 to 1"},
+		{&least, 2, "ID 2 does not fit the layout, which allows 0 to 1"},
 	};
 
 	for (gsize i = 0; i < G_N_ELEMENTS(cases); i++) {
@@ -418,11 +423,12 @@ TEST("/layout/check-worker", test_check_worker)
 	} cases[] = {
 		{0, 0, NULL},
 		{31, 31, NULL},
-		{32, 0, "datacenter ID 32 does not fit the layout, 0 to 31"},
-		{-1, 0, "datacenter ID -1 does not fit the layout, 0 to 31"},
-		{0, 32, "worker ID 32 does not fit the layout, 0 to 31"},
-		{0, -1, "worker ID -1 does not fit the layout, 0 to 31"},
-		{0, G_MAXINT64, "worker ID 9223372036854775807 does not fit the layout, 0 to 31"},
+		{32, 0, "datacenter ID 32 does not fit the layout, which allows 0 to 31"},
+		{-1, 0, "datacenter ID -1 does not fit the layout, which allows 0 to 31"},
+		{0, 32, "worker ID 32 does not fit the layout, which allows 0 to 31"},
+		{0, -1, "worker ID -1 does not fit the layout, which allows 0 to 31"},
+		{0, G_MAXINT64,
+		 "worker ID 9223372036854775807 does not fit the layout, which allows 0 to 31"},
 	};
 
 	for (gsize i = 0; i < G_N_ELEMENTS(cases); i++) {

@@ -39,7 +39,7 @@ TEST("/text/number", test_number)
 	static const struct {
 		const char *text;
 		guint base;
-		guint64 number; /* result for the range 5 to 300; 0: refused */
+		guint64 number; /* result for the range 5 to 300; 0 if refused */
 	} cases[] = {
 		{"5", 10, 5},     {"300", 10, 300}, {"007", 10, 7},
 		{"0404", 8, 260}, {"ff", 16, 255},  {"4", 10, 0},

@@ -114,7 +114,7 @@ TEST("/ctl-format/parse-time", test_parse_time)
 {
 	static const struct {
 		const char *text;
-		gint64 time_ms; /* -1: refused */
+		gint64 time_ms; /* -1 if refused */
 	} CASES[] = {
 		{"2026-01-31T12:00:00Z", NOON_MS},
 		{"2026-01-31t12:00:00z", NOON_MS},

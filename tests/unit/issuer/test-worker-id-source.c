@@ -116,7 +116,7 @@ typedef struct {
 /* Up to six interfaces, in the order of the system; the first without a name ends the list. */
 static const struct {
 	Interface interfaces[6];
-	const char *found; /* NULL: none */
+	const char *found; /* NULL if none */
 } FINDS[] = {
 	{{{0}}, NULL},
 	{{{"lo", 1, IFF_LOOPBACK, AF_PACKET, 6, {0}}}, NULL},

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Connections that share a buffer. The test has their other ends. */
+/* Connections that share a buffer. The test holds their other ends. */
 
 #include <errno.h>
 #include <gio/gio.h>
@@ -158,7 +158,8 @@ static void parts_stay_with_their_connection(Fixture *self, G_GNUC_UNUSED gconst
 	}
 }
 
-/* The calls are the first of each, so have the same slot: only their numbers differ. */
+/* The calls are the first ones of each connection, so they use the same slot: only their numbers
+ * differ. */
 static void a_reply_to_another_connection_is_told(Fixture *self, G_GNUC_UNUSED gconstpointer data)
 {
 	guint8 replies[N_CONNECTIONS][REPLY_BYTES];
@@ -169,7 +170,7 @@ static void a_reply_to_another_connection_is_told(Fixture *self, G_GNUC_UNUSED g
 	receive(self, 0);
 	assert_next(self, 0, LOAD_WIRE_FOREIGN, 0, 0);
 	g_assert_cmpuint(self->connections[0]->in_flight, ==, 1);
-	/* what is left in the buffer is not the other connection's */
+	/* the rest of the buffer does not belong to the other connection */
 	send_bytes(self, 1, replies[1], REPLY_BYTES);
 	receive(self, 1);
 	assert_next(self, 1, LOAD_WIRE_VALUES, 100, 1);
@@ -192,7 +193,7 @@ static void only_the_oldest_call_is_answered(Fixture *self, G_GNUC_UNUSED gconst
 	assert_next(self, 0, LOAD_WIRE_FOREIGN, 0, 0);
 }
 
-/* Nor does it matter that the next call finds out first. */
+/* It also does not matter that the next call is the first to notice. */
 static void a_reply_before_the_end_is_received(Fixture *self, G_GNUC_UNUSED gconstpointer data)
 {
 	static const struct linger at_once = {.l_onoff = 1};
@@ -236,7 +237,7 @@ static void its_own_end_is_no_server(Fixture *self, G_GNUC_UNUSED gconstpointer 
 	g_assert_cmpstr(self->server->error->message, ==, message);
 }
 
-/* As many wait to be accepted as may: to open a connection waits no longer than told, and to begin
+/* The server's queue is full: opening a connection waits no longer than requested, and beginning
  * one does not wait. */
 static void a_local_crowd_is_waited_for(Fixture *self, G_GNUC_UNUSED gconstpointer data)
 {

@@ -16,7 +16,7 @@
 #define GOOD HEAD "\0\0\0\0\0\0\0\1"
 #define OOPS "\0\0\0\x24\x80\1\0\3\0\0\0\6get_id\0\0\0\0\x0b\0\1\0\0\0\3oop\x08\0\2\0\0\0\6\0"
 
-/* Where these have their sequence number, and the call too. */
+/* Offset of the sequence number in these replies, and in the call. */
 #define SEQID_OFFSET    18
 #define CALL_HEAD_BYTES 22
 
@@ -32,7 +32,7 @@ typedef enum {
 	RIGHT,
 	AS_IT_IS,     /* not even the sequence number is set */
 	OTHER_CALL,   /* the sequence number of the next call */
-	OTHER_CLIENT, /* a sequence number of no call of this connection */
+	OTHER_CLIENT, /* a sequence number that no call of this connection has */
 	FIRST_AGAIN,  /* the sequence number of the first call again, from the second reply on */
 	TWICE,        /* each reply twice */
 	SWAPPED,      /* the replies to two calls */
@@ -54,14 +54,14 @@ typedef enum {
 /* A server of one connection at a time. It answers every call with the same bytes, and, except with
  * some tricks, with the call's sequence number. */
 typedef struct {
-	const char *reply; /* NULL: GOOD */
-	gsize reply_bytes; /* 0: length of GOOD */
+	const char *reply; /* NULL for GOOD */
+	gsize reply_bytes; /* 0 for the length of GOOD */
 	Trick trick;
 	gboolean silent;
 	guint stall_ms; /* delay before the first reply; TAKE: before closing */
 	guint answers;  /* number on each connection, except with ENDLESS */
 	Then then;
-	atomic_bool *out_hangs; /* HANG: set when a call stays unanswered; NULL: none */
+	atomic_bool *out_hangs; /* HANG: set when a call stays unanswered; NULL if none */
 	guint calls;            /* ENDLESS: number of calls read */
 	guint32 first_seqid;
 	guint accepted;
@@ -168,7 +168,7 @@ static void answer_all(Server *self, int fd)
 			g_usleep(self->stall_ms * 1000); /* lint: allow sleep: a stall */
 		if (!answer(self, fd, seqid))
 			break;
-		/* do not read on either, or all of it might be sent in one piece */
+		/* do not read further either; otherwise everything might be sent in one piece */
 		if (self->trick == TOO_EARLY) {
 			sem_wait(&self->over);
 			break;
@@ -262,16 +262,16 @@ static void server_stop(Server *self)
 
 typedef struct {
 	Server servers[MAX_SERVERS];
-	guint n_servers; /* 0: 1 */
+	guint n_servers; /* 0 for 1 */
 	guint warmup_ms;
-	guint duration_ms; /* 0: no limit */
-	guint timeout_ms;  /* 0: 30 s */
-	guint silence_ms;  /* 0: 30 s */
-	guint calls;       /* 0: no limit */
-	double rate;       /* 0: a closed loop */
+	guint duration_ms; /* 0 for no limit */
+	guint timeout_ms;  /* 0 for 30 s */
+	guint silence_ms;  /* 0 for 30 s */
+	guint calls;       /* 0 for no limit */
+	double rate;       /* 0 for a closed loop */
 	LoadIdLog *id_log;
-	const char *agent; /* NULL: a short one */
-	guint slots;       /* 0: one */
+	const char *agent; /* NULL for a short one */
+	guint slots;       /* 0 for one */
 	atomic_bool stop;
 } Load;
 

@@ -152,7 +152,7 @@ static void await(int fd, short events)
 	g_assert_cmpint(poll(&one, 1, HANG_GUARD_MS), ==, 1);
 }
 
-/* Returns errno; 0: the handshake is complete. */
+/* Returns errno; 0 if the handshake is complete. */
 static int shake_hands(TlsStream *client, int fd)
 {
 	while (tls_stream_shake_hands(client) != 0) {
@@ -163,7 +163,7 @@ static int shake_hands(TlsStream *client, int fd)
 	return 0;
 }
 
-/* Waits for bytes and returns their number; -1: errno is set. */
+/* Waits for bytes and returns their number; -1 with errno set. */
 static gssize receive(TlsStream *client, int fd, void *bytes, gsize length)
 {
 	gssize n;

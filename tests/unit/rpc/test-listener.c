@@ -362,8 +362,8 @@ TEST("/listener/local-locked", test_local_locked)
 {
 	g_autofree char *path = in_directory("ids");
 	g_autofree char *why = g_strdup_printf(
-		"cannot lock %s within 5 s: another process holds the lock, such as flock(1) or a "
-		"server that hangs at its start; end it, or use another directory",
+		"cannot lock %s within 5 s: another process holds the lock, for example flock(1) "
+		"or a server that hung during startup; stop that process, or use another directory",
 		directory);
 	int lock = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 
@@ -390,7 +390,7 @@ TEST("/listener/local-permissions", test_local_permissions)
 	g_autofree char *path = in_directory("ids");
 	const SocketFileAccess of_root = {.mode = 0660, .gid = 0};
 	g_autofree char *not_writable = g_strdup_printf(
-		"Permission denied: the server's user must be able to write the directory %s",
+		"Permission denied; give the server's user write permission for the directory %s",
 		directory);
 	g_autofree char *not_its_own =
 		g_strdup_printf("cannot remove the old socket: %s", g_strerror(EPERM));
@@ -400,9 +400,10 @@ TEST("/listener/local-permissions", test_local_permissions)
 		return;
 	}
 	assert_nobody_refused(0755, path, &ANYBODY, not_writable);
-	assert_nobody_refused(0777, path, &of_root,
-			      "cannot give the socket to group 0: Operation not permitted: the "
-			      "server's user must be in the group");
+	assert_nobody_refused(
+		0777, path, &of_root,
+		"cannot change the group of the socket to 0: Operation not permitted; "
+		"add the server's user to this group");
 	g_assert_false(g_file_test(path, G_FILE_TEST_EXISTS));
 
 	/* a directory where each user may remove only his own files, as in /tmp */

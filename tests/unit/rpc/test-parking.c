@@ -30,7 +30,7 @@ typedef struct {
 	Queues queues;
 	Parking parking;
 	guint ids;      /* available IDs */
-	gint64 wait_ns; /* time until there are more; 0: unknown */
+	gint64 wait_ns; /* time until there are more; 0 if unknown */
 	gboolean news;
 	guint n_passes;
 	guint n_waits;
@@ -224,8 +224,8 @@ TEST("/parking/order-of-arrival", test_order_of_arrival)
 	g_assert_cmpuint(waiting_for_ids(world), ==, 0);
 }
 
-/* A caller with another call goes behind the others, and its waiting time starts again. A caller
- * that got nothing keeps its place. */
+/* A caller with another call goes to the end of the queue, and its waiting time starts again. A
+ * caller that got nothing keeps its place. */
 TEST("/parking/its-next-call", test_its_next_call)
 {
 	g_autoptr(World) world = world_new();
@@ -298,7 +298,7 @@ TEST("/parking/turns", test_turns)
 	assert_answers(world, "aaaaaaaaaa");
 }
 
-/* A kind that waits alone does not wait for a turn. */
+/* If only one kind of call waits, it does not wait for a turn. */
 TEST("/parking/by-itself", test_by_itself)
 {
 	g_autoptr(World) world = world_new();
@@ -500,8 +500,8 @@ TEST("/parking/time-of-parking", test_time_of_parking)
 	g_assert_cmpint(caller.place.deadline_at_us, ==, now_us + MAX_WAIT_US);
 }
 
-/* Other calls do not wait behind these. All of these wait for the same news: if there is none for
- * the first, there is none for the others. */
+/* Other calls do not wait after these. All of these wait for the same event: if it has not occurred
+ * for the first one, it has not occurred for the others. */
 TEST("/parking/aside", test_aside)
 {
 	g_autoptr(World) world = world_new();

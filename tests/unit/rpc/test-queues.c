@@ -36,7 +36,7 @@ TEST("/queues/limits", test_limits)
 {
 	static const struct {
 		Queue queue;
-		gint64 limit_us; /* 0: none */
+		gint64 limit_us; /* 0 if none */
 		gboolean stands;
 	} CASES[] = {
 		{QUEUE_IDLE, 0, FALSE},      {QUEUE_FRAME, 20000, TRUE},
@@ -112,7 +112,7 @@ TEST("/queues/late", test_late)
 {
 	static const struct {
 		gint64 limit_us, late_us;
-		gint64 more_us; /* 0: the deadline is over */
+		gint64 more_us; /* 0 if the deadline is over */
 	} CASES[] = {
 		{10000, QUEUES_LATE_US - 1, 0},   {10000, QUEUES_LATE_US, 10000},
 		{10000, G_TIME_SPAN_HOUR, 10000}, {5000000, G_TIME_SPAN_HOUR, G_TIME_SPAN_SECOND},

@@ -88,7 +88,7 @@ TEST("/stream/forms", test_forms)
 		{BYTES("\x80"), FRAMING_UNFRAMED, FALSE},
 		{BYTES("\x82"), FRAMING_UNFRAMED, FALSE},
 		{BYTES("\x81"), FRAMING_UNKNOWN, TRUE},
-		{BYTES("G"), FRAMING_UNKNOWN, FALSE}, /* it can be HTTP, which is answered */
+		{BYTES("G"), FRAMING_UNKNOWN, FALSE}, /* it may be HTTP, which is answered */
 		{BYTES("Gx"), FRAMING_UNKNOWN, TRUE},
 		{BYTES("\x16\x03\x01"), FRAMING_UNKNOWN, TRUE},
 		{BYTES("\xff"), FRAMING_UNKNOWN, TRUE},
@@ -185,7 +185,7 @@ TEST("/stream/cuts", test_cuts)
 	}
 }
 
-/* Framed messages on one connection can have different protocols. */
+/* Framed messages on one connection may have different protocols. */
 TEST("/stream/protocol-per-message", test_protocol_per_message)
 {
 	g_auto(Client) client = client_new(TRUE, 10);
@@ -311,7 +311,7 @@ TEST("/stream/foreign-in-pieces", test_foreign_in_pieces)
 	static const struct {
 		const char *bytes;
 		gsize length;
-		const char *reason; /* prefix; NULL: the bytes can be Thrift */
+		const char *reason; /* prefix; NULL if the bytes may be Thrift */
 	} CASES[] = {
 		{BYTES("\x80\xce"
 		       "ddOPTIONS 1"),

@@ -31,7 +31,7 @@ Pair *pair_new(gint64 max_ahead_ms);
 void pair_free(Pair *self);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(Pair, pair_free)
 
-/* Feeds bytes to both sides. @random cuts them differently for each side; NULL: in one piece. Bytes
+/* Feeds bytes to both sides. @random cuts them differently for each side; NULL for one piece. Bytes
  * after a call that waits, or that has no room for its answer, are not read before pair_retry(). */
 void pair_feed(Pair *self, const void *bytes, gsize length, GRand *random);
 

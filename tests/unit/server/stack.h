@@ -7,8 +7,8 @@
 #include "server/issuer-source.h"
 
 /*
- * The server from bytes to bytes, without sockets and threads: a stream over
- * the real codecs, service and generator, with a clock that tests set.
+ * The server from bytes to bytes, without sockets and threads: a stream over the real codecs,
+ * service and generator, with a clock that tests set.
  */
 typedef struct {
 	Clock clock; /* the first member: the generator uses it as its clock */

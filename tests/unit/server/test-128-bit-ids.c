@@ -137,7 +137,7 @@ TEST("/128-bit-ids/max-count", max_count)
 	static const struct {
 		guint max_batch;
 		gint count;
-		const char *fault; /* NULL: the call is served */
+		const char *fault; /* NULL if the call is served */
 	} CASES[] = {
 		{1000000, 10000, NULL},
 		{1000000, 10001, "InvalidCount: count 10001 is out of range, 1 to 10000"},

@@ -16,7 +16,7 @@
 
 typedef struct {
 	const char *method;
-	const char *agent; /* NULL: none */
+	const char *agent; /* NULL if none */
 	gboolean counted;
 	gint32 count;
 } Call;
@@ -345,7 +345,7 @@ TEST("/fast-path/refusals", test_refusals)
 		guint left; /* IDs left at 1000 ms */
 		gboolean last_chance;
 		StreamStatus status;
-		const char *reply; /* part of the reason; NULL: no failure */
+		const char *reply; /* part of the reason; NULL if no failure */
 	} CASES[] = {
 		{"the sequence is used up", 1000, 0, FALSE, STREAM_PARKED, NULL},
 		{"... and it has waited", 1000, 0, TRUE, STREAM_MORE,

@@ -96,7 +96,7 @@ TEST("/rate-history/rates", test_rates)
 	static const struct {
 		gint64 at_us;
 		guint64 count;
-		double rate; /* rate of the interval that ends; -1: none ends */
+		double rate; /* rate of the interval that ends; -1 if none ends */
 	} CASES[] = {
 		{1000000, 5, -1},           {3000000, 205, 100},
 		{3000000, 305, -1}, /* no time has passed */

@@ -7,9 +7,9 @@
 TEST("/watchdog/verdicts", test_verdicts)
 {
 	static const struct {
-		/* number of the call that began at second 100; 0: none is pending */
+		/* number of the call that began at second 100; 0 if none is pending */
 		guint64 number;
-		guint64 reported; /* number of the call that was reported; 0: none was */
+		guint64 reported; /* number of the call that was reported; 0 if none was */
 		gint64 reported_s;
 		gint64 now_s;
 		DiskWatchVerdict verdict;
@@ -61,7 +61,7 @@ TEST("/watchdog/check", test_check)
 TEST("/health/alive", test_alive)
 {
 	static const struct {
-		gint64 check_ms; /* 0: the default, postponed by 60 s */
+		gint64 check_ms; /* 0 for the default, postponed by 60 s */
 		gint64 ago_ms;
 		gboolean is_alive;
 	} CASES[] = {

@@ -135,7 +135,7 @@ static WorkerList *list_workers(FakeRegistry *self)
 	return list;
 }
 
-/* The mutex must be held. */
+/* The caller must hold the mutex. */
 static void hang_if_stuck(FakeRegistry *self)
 {
 	if (self->under_way <= REGISTRY_CLAIM && !self->upkeep_hangs)
@@ -144,7 +144,7 @@ static void hang_if_stuck(FakeRegistry *self)
 		pthread_cond_wait(&self->unstuck, &self->mutex);
 }
 
-/* Returns whether the pending operation ends now. The mutex must be held. */
+/* Returns whether the pending operation ends now. The caller must hold the mutex. */
 static gboolean is_done(const FakeRegistry *self, gint64 stop_by_us)
 {
 	if (self->under_way == REGISTRY_NONE)

@@ -13,22 +13,23 @@ typedef struct {
 	pthread_cond_t unstuck;
 	gboolean stuck; /* extending and releasing hang in poll; see fake_registry_unstick() */
 	/* the answers */
-	int claim_code, extend_code; /* a RegistryError, or WORKS; extend_code of a release too */
-	int cancel_code;             /* for a cancelled operation; a claim can be WORKS even then */
-	gboolean pending;            /* operations stay pending; see fake_registry_go_on() */
-	gboolean unheard;            /* a release stays pending, and fails at stop_by_us */
-	gint64 first_tick;           /* first tick of the next claim; 0: the tick of the request */
+	/* a RegistryError, or WORKS; also the extend_code of a release */
+	int claim_code, extend_code;
+	int cancel_code;   /* for a cancelled operation; a claim may be WORKS even then */
+	gboolean pending;  /* operations stay pending; see fake_registry_go_on() */
+	gboolean unheard;  /* a release stays pending, and fails at stop_by_us */
+	gint64 first_tick; /* first tick of the next claim; 0 for the tick of the request */
 	guint worker_id;
-	gint64 wait_ticks;  /* G_MAXINT64: unknown */
+	gint64 wait_ticks;  /* G_MAXINT64 if unknown */
 	gboolean retry_now; /* once */
 	gboolean lost;      /* once: LOST, with or without a pending operation */
 	gboolean reachable; /* reported by poll(); operations work even if FALSE */
 	RegistryClock clock;
 	RegistryClock fresh_clock; /* the clock after the next request for it, if it is known */
 	gint64 late_ticks;         /* age of a claim when it is answered */
-	gint64 poll_every_us;      /* 0: not needed */
+	gint64 poll_every_us;      /* 0 if not needed */
 	gboolean upkeep_hangs;     /* with @stuck: poll() hangs even without a pending operation */
-	guint n_workers;           /* servers in a list; 0: no list */
+	guint n_workers;           /* servers in a list; 0 for no list */
 	gboolean is_heard;         /* an answer is reported at each poll */
 	gint64 list_age_ns;        /* age of a new list */
 	gint64 reserved_until_ms;  /* end of the reservation of each server in a list */

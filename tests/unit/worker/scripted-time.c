@@ -34,7 +34,7 @@ static struct {
 	pthread_mutex_t *mutex;
 } sleeper;
 static gint64 wakes_at_us;
-static pthread_cond_t *awaited; /* the driver waits for this; NULL: it was signalled */
+static pthread_cond_t *awaited; /* the driver waits for this; NULL if it was signalled */
 
 static gint64 to_us(const struct timespec *time)
 {
@@ -59,7 +59,7 @@ int __wrap_clock_gettime(clockid_t id, struct timespec *out_time)
 	return 0;
 }
 
-/* The mutex of the condition must be held, as for the real function. */
+/* The caller must hold the mutex of the condition, as for the real function. */
 int __wrap_pthread_cond_signal(pthread_cond_t *cond)
 {
 	pthread_mutex_lock(&mutex);

@@ -345,7 +345,7 @@ TEST("/file-registry/default-directory", test_default_directory)
 {
 	g_autofree char *relative = g_canonicalize_filename("some", NULL);
 	const struct {
-		const char *named, *directory; /* NULL: unset; the default of the user applies */
+		const char *named, *directory; /* NULL if unset; the default of the user applies */
 	} CASES[] = {
 		{"/var/lib/some", "/var/lib/some"},
 		{"/var/lib/some:/var/lib/other", "/var/lib/some"},
@@ -408,7 +408,7 @@ TEST("/file-registry/release", test_release)
 		claim_well(registry, NOW);
 		if (CASES[i].put != NOTHING)
 			write_in_place(directory, text);
-		/* release twice, because the first result can be unknown */
+		/* release twice, because the first result may be unknown */
 		for (guint n = 0; n < (CASES[i].put != NOTHING ? 1 : 2); n++) {
 			RegistryResult result = release(registry, CASES[i].last);
 

@@ -147,7 +147,7 @@ TEST("/keeper-clock/registry-confirms", test_registry_confirms)
 	}
 }
 
-/* The clock of the registry has moved, ours has not. */
+/* The clock of the registry has moved, but the local clock has not. */
 TEST("/keeper-clock/differs", test_clock_differs)
 {
 	g_auto(Server) server;
@@ -291,7 +291,7 @@ TEST("/keeper-clock/layout-ends-soon", test_layout_ends_soon)
 {
 	static const struct {
 		gint64 days;
-		const char *told; /* NULL: not logged yet */
+		const char *told; /* NULL if not logged yet */
 	} CASES[] = {{366, NULL}, {365, "days_left=364 "}, {1, "days_left=0 "}};
 
 	for (guint i = 0; i < G_N_ELEMENTS(CASES); i++) {

@@ -268,7 +268,7 @@ TEST("/keeper-workers/stopping", test_stopping)
 	g_assert_cmpuint(workers->len, ==, 2);
 }
 
-/* Seconds until the keeper asks for a list that nobody has requested; -1: none within @most_s. */
+/* Seconds until the keeper asks for a list that nobody has requested; -1 if none within @most_s. */
 static gint seconds_to_list(Server *server, gint most_s)
 {
 	guint lists = FAKE_GET(&server->fake, lists);

@@ -472,19 +472,19 @@ TEST("/keeper/ticks/lengths", test_lengths_in_ticks)
 
 		claimed_us = g_get_monotonic_time();
 		WAIT_FOR(FAKE_GET(&server.fake, extensions) == 1);
-		/* another tick can have begun since */
+		/* another tick may have begun since */
 		g_assert_cmpint(FAKE_GET(&server.fake, asked_end_tick), >=,
 				now_tick(&server) + CASES[i].ticks - 1);
 		g_assert_cmpint(FAKE_GET(&server.fake, asked_end_tick), <=,
 				now_tick(&server) + CASES[i].ticks);
-		/* the claim can be anywhere in a tick */
+		/* the claim may be anywhere in a tick */
 		g_assert_cmpint(ABS(g_get_monotonic_time() - claimed_us -
 				    CASES[i].length_ms * G_TIME_SPAN_MILLISECOND / 4),
 				<=, TICK_MS * G_TIME_SPAN_MILLISECOND);
 	}
 }
 
-/* The last ID can be ahead by 10 ms, which is less than a tick. */
+/* The last ID may be ahead by 10 ms, which is less than a tick. */
 TEST("/keeper/ticks/reclaims", test_reclaims_in_ticks)
 {
 	g_auto(Server) server;

@@ -10,7 +10,7 @@ typedef struct {
 	const char *data;
 } Znode;
 
-/* @floor: (nullable): %NULL: no floor */
+/* @floor: (nullable): %NULL if there is no floor */
 static DatacenterListing *make_listing(const Znode *claims, const Znode *reservations,
 				       const char *floor)
 {

@@ -14,7 +14,7 @@
 #define MAX_SKEW_MS   10000
 #define OFFSET_MS     1000000
 #define MAX_PEERS     4
-#define AHEAD_MS      3600000 /* from our clock to the peers' clocks */
+#define AHEAD_MS      3600000 /* offset of the peers' clocks from the local clock */
 #define TOLERATED_MS  30000   /* delay on a busy machine */
 
 /* Judging. The macros are about peer 0, which claims worker ID 5. */
@@ -100,12 +100,13 @@ TEST("/peer-report/one-peer", test_one_peer)
 	}
 }
 
-/* Clocks of @n peers, in s ahead of ours, and the difference between ours and the median, in s. */
+/* Clocks of @n peers, in seconds ahead of the local clock, and the difference between the local
+ * clock and the median, in seconds. */
 static const struct {
 	guint n;
 	gint64 ahead_s[MAX_PEERS];
-	gint64 behind_s;   /* 0: no contradiction */
-	gint64 furthest_s; /* how far our clock is ahead of the one that differs most */
+	gint64 behind_s;   /* 0 if no contradiction */
+	gint64 furthest_s; /* how far the local clock is ahead of the one that differs most */
 } CLOCKS[] = {
 	{1, {10}, 0, -10},
 	{1, {11}, 11, -11},
@@ -183,7 +184,7 @@ TEST("/peer-report/only-the-same-contradiction-confirms", test_only_the_same_con
 {
 	static const struct {
 		const char *earlier, *later;
-		const char *message; /* NULL: nothing is confirmed */
+		const char *message; /* NULL if nothing is confirmed */
 	} CASES[] = {
 		{"ok", "ok", NULL},
 		{"ww", "oo", NULL},
@@ -248,7 +249,7 @@ static void signal_take(Signal *self)
 	pthread_mutex_unlock(&self->mutex);
 }
 
-/* Our side: the clock, the peers, and whether the check is done. */
+/* The checking side: the clock, the peers, and whether the check is done. */
 typedef struct {
 	Clock clock; /* the first member */
 	gint64 ahead_ms;
@@ -388,7 +389,7 @@ TEST("/peer-check/contradictions", test_contradictions)
 		guint datacenter_id;
 		gint worker_id;
 		gint64 ahead_ms;
-		const char *message; /* text of the last contradiction; NULL: none */
+		const char *message; /* text of the last contradiction; NULL if none */
 	} CASES[] = {
 		{answer_as_server, NULL, 3, 8, 0, " reports 7, but its claim contains 8; "},
 		{answer_as_server, NULL, 4, 7, 0, " reports 3, but its claim is in datacenter 4, "},
@@ -620,7 +621,7 @@ TEST("/peer-clocks/which-peers", test_which_peers)
 				 CASES[i].nonce);
 		add_peer(self, DATACENTER_ID, "", "nowhere");
 		ask_clocks(self);
-		/* a second can be too short, as the server serves one connection at a time */
+		/* a second may be too short, as the server serves one connection at a time */
 		g_assert_cmpuint(fake_server_connections(server), <=, CASES[i].asked);
 		g_assert_cmpint(self->report.peers.known, ==, CASES[i].asked > 0);
 		if (CASES[i].asked > 0)

@@ -29,7 +29,7 @@ static pthread_t keeper_thread;
 static _Atomic gint64 skipped_us;  /* how far the test has advanced the time */
 static gboolean can_start_threads; /* the replacement lets threads start */
 static guint n_lookups;            /* lookups with a used result */
-/* (nullable): results of each lookup. The thread of a session that is freed can still read them. */
+/* (nullable): results of each lookup. The thread of a session that is freed may still read them. */
 static const char *_Atomic address_found;
 static const char *_Atomic names_not_found;
 

@@ -60,7 +60,7 @@ TEST("/state-directory/mode", test_mode)
 {
 	static const struct {
 		mode_t mode;
-		const char *message; /* NULL: accepted */
+		const char *message; /* NULL if accepted */
 	} CASES[] = {
 		{0700, NULL},
 		{0755, NULL},

@@ -173,7 +173,7 @@ TEST("/zookeeper-store/dropped-list", test_dropped_list)
 	store->ops->close(store, 0);
 }
 
-/* One reply decides the outcome of a list; a child that has gone, or may not be read, does not. */
+/* One reply determines the outcome of a list; a child that is gone or unreadable does not. */
 TEST("/zookeeper-store/outcomes", test_outcomes)
 {
 	static const struct {
