@@ -24,6 +24,7 @@ PATIENT_MS = 1000 * 5 * HANG_S
 SHORT_MS = 5000    # with less, calls may time out on a slow machine
 # deadlines for a client that does not fail before it
 REFUSED_MS = (1500, 6000, 24000)
+SHOWN = 500  # bytes of an answer
 TRIES = 100  # most repetitions of a command during other steps
 LOOKS = 20   # most polls for a quiet time
 FEW = 100    # calls of a client that retries each of its requests
@@ -203,12 +204,13 @@ class Stage:
         """Yields (answer, time of the command) until HANG_S have passed. The "meanwhile" steps run
         once."""
         ends_at = time.monotonic() + HANG_S
+        answer = None
         while time.monotonic() < ends_at:
             began_ms = time.time() * 1000
             for answer in self._during(told, what, settings):
                 yield answer, began_ms
             told = {**told, "meanwhile": ()}
-        raise Wrong(f"it goes on like this for {HANG_S} s")
+        raise Wrong(f"it goes on like this for {HANG_S} s: {str(answer)[-SHOWN:]}")
 
     def _do_next_ids(self, told):
         whose = self._workers_of(told.get("by"))

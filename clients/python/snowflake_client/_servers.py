@@ -257,6 +257,9 @@ class ServerPool:
             raise Failure("unreachable", f"its name cannot be resolved: {reason}", lookup.result)
         server.backoff.end()
         server.set_endpoints([(each[0], each[4]) for each in lookup.result])
+        known = {str(endpoint.address) for endpoint in server.endpoints}
+        self._failures = {key: failure for key, failure in self._failures.items()
+                          if key[0] != server.text or key[1] in known}
 
     async def _ask(self, server: _Server, endpoint: _Endpoint,
                    count: int) -> Union[List[int], Failure]:

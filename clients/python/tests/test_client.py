@@ -53,8 +53,8 @@ def forks_at(line):
     client = Snowflake(sys.argv[1], agent="test", timeout={long_s})
     while client.stats().buffered < 20:
         client.next_id()
-    while client._engine._waiters:
-        time.sleep(0)  # a refill is under way
+    while client._engine._waiters or not ({may_fork}):
+        time.sleep(0)  # a refill is under way, or its thread ends
     if {is_empty}:
         client._engine.buffer.take_many(1000)
     sys.settrace(trace)

@@ -409,6 +409,21 @@ class Retries(Case):
         assert next(failures, None) is None
         return pool.error(1.0)
 
+    def test_a_name_that_resolves_later(self):
+        """The failed lookup does not hide what happens at the endpoints."""
+        options = _options.check_options("ids.example", "test", 1.0, 0, 1.0, None)
+        pool = _servers.ServerPool(options, mock.Mock())
+        server, = pool._servers
+        pool._note_failure(server, "", Failure("timeout", "its name is not resolved in time"))
+        self.assertIsInstance(pool.error(1.0), SnowflakeTimeoutError)
+        found = mock.Mock(result=[(socket.AF_INET, 0, 0, "", ("127.0.0.1", 7609))])
+        with mock.patch.object(_servers, "_Lookup", return_value=found), \
+                contextlib.suppress(StopIteration):
+            pool._resolve(server).send(None)
+        endpoint, = server.endpoints
+        pool._note_failure(server, str(endpoint.address), Failure("unreachable", "refused"))
+        self.assertIsInstance(pool.error(1.0), UnreachableError)
+
     def test_the_error_at_the_deadline_is_that_of_the_servers(self):
         error = self.failure(self.client(self.dead(), timeout=SHORT_S).next_id)
         self.assertIsInstance(error, UnreachableError)
