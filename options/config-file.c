@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "options/config-file.h"
 
+#include <errno.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 
@@ -20,22 +22,36 @@ typedef struct {
 static gboolean read_text(const char *path, char **out_text, gsize *out_length, GError **error)
 {
 	g_autofree char *escaped = text_escape(path, strlen(path));
+	FILE *file;
 	struct stat st;
 	gboolean is_there = stat(path, &st) == 0;
 
-	/* a FIFO would block a server that rereads the file; if stat() fails, reading fails too */
+	/* a FIFO would block a server that rereads the file; if stat() fails, opening fails too */
 	if (is_there && !S_ISREG(st.st_mode)) {
 		g_set_error(error, G_FILE_ERROR, G_FILE_ERROR_INVAL, "%s is not a regular file",
 			    escaped);
 		return FALSE;
 	}
-	if (is_there && st.st_size > MAX_BYTES) {
-		g_set_error(error, G_FILE_ERROR, G_FILE_ERROR_INVAL,
-			    "%s has %" G_GINT64_FORMAT " bytes; the limit is %d", escaped,
-			    (gint64)st.st_size, MAX_BYTES);
+	file = fopen(path, "re");
+	if (file == NULL) {
+		int fault = errno;
+
+		g_set_error(error, G_FILE_ERROR, g_file_error_from_errno(fault),
+			    "cannot open %s: %s", escaped, g_strerror(fault));
 		return FALSE;
 	}
-	return g_file_get_contents(path, out_text, out_length, error);
+	/* the size of a file in /proc is 0, whatever it contains */
+	*out_text = g_malloc(MAX_BYTES + 1);
+	*out_length = fread(*out_text, 1, MAX_BYTES + 1, file);
+	fclose(file);
+	if (*out_length > MAX_BYTES) {
+		g_clear_pointer(out_text, g_free);
+		g_set_error(error, G_FILE_ERROR, G_FILE_ERROR_INVAL,
+			    "%s has more than %d bytes, the limit", escaped, MAX_BYTES);
+		return FALSE;
+	}
+	(*out_text)[*out_length] = '\0';
+	return TRUE;
 }
 
 /* @file: with a heading after that of the group, if there is one */
@@ -60,6 +76,9 @@ static gboolean read_line(Reading *self, char *line, guint number, GError **erro
 	g_autofree char *value = NULL;
 	g_auto(GStrv) keys = NULL;
 
+	/* most lines are comments, or empty */
+	if (*line == '#' || *line == '\0')
+		return TRUE;
 	/* keep translations, because otherwise a key such as threads[de] would be ignored */
 	if (!g_key_file_load_from_data(file, text, strlen(text), G_KEY_FILE_KEEP_TRANSLATIONS,
 				       NULL))

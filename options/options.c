@@ -328,18 +328,14 @@ char *options_text_of(const Options *self, const OptionSpec *spec)
 }
 
 /* Returns what to do with a value from a file, for its error, or "". */
-static const char *find_remedy(const OptionSpec *spec, const GPtrArray *texts)
+static const char *find_remedy(const OptionSpec *spec, const char *text)
 {
-	for (guint i = 0; i < texts->len; i++) {
-		const char *text = texts->pdata[i];
-
-		if (*text == '"' || *text == '\'')
-			return "; remove the quotes";
-		if (strstr(text, " #") != NULL)
-			return "; put the comment on its own line";
-		if (options_table_is_list(spec) && strchr(text, ',') != NULL)
-			return "; separate the values with semicolons";
-	}
+	if (*text == '"' || *text == '\'')
+		return "; remove the quotes";
+	if (strstr(text, " #") != NULL || strstr(text, "\t#") != NULL)
+		return "; put the comment on its own line";
+	if (options_table_is_list(spec) && strchr(text, ',') != NULL)
+		return "; separate the values with semicolons";
 	return "";
 }
 
@@ -353,10 +349,12 @@ static gboolean set_given(Options *self, GHashTable *given, gboolean only_args, 
 		const OptionSpec *spec = &OPTIONS_TABLE[i];
 		const GPtrArray *texts = g_hash_table_lookup(given, spec->name);
 		g_autoptr(GError) fault = NULL;
-		char *source;
+		char *source, *all;
 
 		if (texts == NULL || spec->only_args != only_args)
 			continue;
+		all = g_strjoinv(";", (char **)texts->pdata);
+		g_hash_table_insert(self->given, (char *)spec->name, all);
 		source = path != NULL
 				 ? g_strdup_printf(
 					   "%s:%u: ", path,
@@ -365,9 +363,7 @@ static gboolean set_given(Options *self, GHashTable *given, gboolean only_args, 
 		g_hash_table_insert(self->sources, (char *)spec->name, source);
 		if (!set_field(self, spec, texts, &fault))
 			return refuse_option(self, error, spec->name, "%s%s", fault->message,
-					     path != NULL ? find_remedy(spec, texts) : "");
-		g_hash_table_insert(self->given, (char *)spec->name,
-				    g_strjoinv(";", (char **)texts->pdata));
+					     path != NULL ? find_remedy(spec, all) : "");
 	}
 	return TRUE;
 }
@@ -496,11 +492,21 @@ static gboolean read_key(const char *key, char *text, guint line, gpointer value
 			error, "unknown key \"%s\"; --print-config lists all keys", escaped);
 	}
 	g_hash_table_insert(all->lines, (char *)spec->name, GUINT_TO_POINTER(line));
-	/* a relative path would depend on the current directory */
-	if (spec->type == OPTION_PATH && *text != '\0' && !g_path_is_absolute(g_strstrip(text))) {
-		text_refuse_value(error, text, "is not an absolute path");
-		g_prefix_error(error, "%s: ", key);
-		return FALSE;
+	if (spec->type == OPTION_PATH) {
+		const char *remedy = find_remedy(spec, g_strstrip(text));
+
+		/* a relative path would depend on the current directory */
+		if (*text != '\0' && !g_path_is_absolute(text)) {
+			g_autofree char *why = g_strconcat("is not an absolute path", remedy, NULL);
+
+			text_refuse_value(error, text, why);
+			g_prefix_error(error, "%s: ", key);
+			return FALSE;
+		}
+		/* a state directory with the name of a comment would be empty */
+		if (*remedy != '\0')
+			return text_set_bad_value(error, "%s: the path contains \" #\"%s", key,
+						  remedy);
 	}
 	if (!options_table_is_list(spec)) {
 		given_add(all->given, key, g_strstrip(text));
@@ -606,7 +612,8 @@ static gboolean check_listen(const Options *self, GError **error)
 /* Refuses an address that is used twice. */
 static gboolean check_addresses(const Options *self, GError **error)
 {
-	for (guint i = 0; i < self->listen->len; i++) {
+	/* passed sockets can replace these addresses, see sd_listen_fds(3) */
+	for (guint i = 0; i < self->listen->len && g_getenv("LISTEN_FDS") == NULL; i++) {
 		const Address *address = self->listen->pdata[i];
 
 		if (self->admin_listen != NULL && address->port != 0 && address->path == NULL &&
@@ -647,7 +654,8 @@ static gboolean check_options(const Options *self, GError **error)
 
 	if (address_any_is_tls(self->listen) && self->tls_certificate == NULL)
 		return refuse_option(self, error, "listen",
-				     "tls: requires tls-certificate and tls-key");
+				     "an address with the prefix \"tls:\" requires tls-certificate "
+				     "and tls-key");
 	if ((self->tls_certificate == NULL) != (self->tls_key == NULL))
 		return refuse_option(
 			self, error, self->tls_key == NULL ? "tls-certificate" : "tls-key",
@@ -686,8 +694,8 @@ static gboolean check_options(const Options *self, GError **error)
 	if (self->on_clock_step == OPTIONS_CLOCK_STEP_RECLAIM &&
 	    (self->zookeeper == NULL || self->worker_id >= 0))
 		return refuse_option(self, error, "on-clock-step",
-				     "reclaim claims another worker ID, so it "
-				     "requires zookeeper and no number in worker-id");
+				     "\"reclaim\" switches to another worker ID, so it "
+				     "requires zookeeper, and worker-id must not be a number");
 	return TRUE;
 }
 
