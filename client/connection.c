@@ -177,7 +177,7 @@ static gboolean check_frame(const ClientConnection *self, guint32 length, GError
 		return set_failure(error, SNOWFLAKE_CLIENT_ERROR_PROTOCOL,
 				   "the port requires TLS; write tls:HOST:PORT");
 	g_set_error(error, SNOWFLAKE_CLIENT_ERROR, SNOWFLAKE_CLIENT_ERROR_PROTOCOL,
-		    "not a reply of a Snowflake server: a frame of %u bytes, the limit is %u",
+		    "not a reply from a Snowflake server: a frame of %u bytes; the limit is %u",
 		    length, self->max_reply_bytes);
 	return FALSE;
 }

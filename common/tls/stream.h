@@ -57,7 +57,7 @@ void tls_stream_close(TlsStream *self);
 
 /* The beginnings of reasons: this end refuses the certificate of the other end; the other end has
  * sent an alert. */
-#define TLS_STREAM_REFUSES "the peer's certificate is refused: "
+#define TLS_STREAM_REFUSES "the peer's certificate was rejected: "
 #define TLS_STREAM_REPORTS "the peer reports: "
 
 /* After EPROTO: returns the reason, to be shown to an operator. Borrowed. */

@@ -137,9 +137,9 @@ TEST("/layout/check", test_check)
 		{{0, 1000, 32, 0, 0, 31}, NULL},
 		{{0, 1, 1, 31, 31, 0}, NULL},
 		{{253402300799999, 1, 1, 31, 31, 0},
-		 "1 time bits in ticks of 1 ms, from 253402300799999 ms onwards, end after the "
-		 "year "
-		 "9999; use fewer time bits"},
+		 "with 1 time bits, ticks of 1 ms and the epoch 253402300799999 ms, the last tick "
+		 "is "
+		 "after the year 9999; use fewer time bits"},
 		{{253402300799998, 1, 1, 31, 31, 0}, NULL},
 		{{253402300799997, 1, 1, 31, 31, 0}, NULL},
 		{{-1, 1, 41, 5, 5, 12}, "epoch_ms -1 is out of range, 0 to 253402300799999"},
