@@ -793,7 +793,7 @@ static CtlStatus run_init(const CtlOptions *options, const ZookeeperHosts *hosts
 	g_autoptr(CtlZookeeper) zookeeper = NULL;
 	g_autoptr(GError) error = NULL;
 	g_autofree char *id = NULL, *name = NULL;
-	const CtlRequest *before, *write;
+	const CtlRequest *before, *of_servers, *write;
 	const StoreRecord *record;
 	CtlRequest *read;
 	Layout layout = LAYOUT_TWITTER;
@@ -806,10 +806,20 @@ static CtlStatus run_init(const CtlOptions *options, const ZookeeperHosts *hosts
 	do {
 		g_ptr_array_set_size(reads, 0);
 		before = ctl_zookeeper_read(zookeeper, reads, znode_layout(hosts->root));
+		of_servers = ctl_zookeeper_read(zookeeper, reads, znode_datacenters(hosts->root));
 		if (!ctl_zookeeper_wait(zookeeper, reads, &error))
 			return ctl_output_fail(error);
 		if (ctl_request_record(before) != NULL)
 			return refuse_second_registry(hosts, ctl_request_record(before));
+		if (ctl_request_record(of_servers) != NULL) {
+			ctl_output_complain("cannot create a registry at %s in ZooKeeper at %s: "
+					    "servers have used %s, but %s is missing; restore it "
+					    "from a server's layout, or delete %s after all "
+					    "reservations have ended",
+					    hosts->root, hosts->servers, of_servers->key,
+					    before->key, of_servers->key);
+			return CTL_FAILED;
+		}
 		g_ptr_array_set_size(writes, 0);
 		write = request_registry(zookeeper, writes, hosts->root, &layout, &read);
 		if (!ctl_zookeeper_wait(zookeeper, writes, &error))

@@ -211,6 +211,9 @@ gboolean ctl_output_has_printed(void)
 
 void ctl_output_end(CtlStatus status)
 {
+	/* a reader that has ended does not make a failure a success */
+	if (status != CTL_OK)
+		status_without_reader = status;
 	if (is_json && !ctl_output_has_printed() && status != CTL_OK && failure.message != NULL) {
 		const char *general = status == CTL_USAGE ? "usage" : "failed";
 		const char *kind = failure.kind != NULL ? failure.kind : general;

@@ -255,6 +255,17 @@ static gboolean parse_options(int argc, char **argv, const CtlCommand *command)
 	g_autoptr(GArray) options = list_options(command);
 	g_autoptr(GError) error = NULL;
 
+	/* GLib ignores the value of an option that takes none, such as --yes=false */
+	for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++) {
+		const GOptionEntry *option = ctl_command_find_option(options, argv[i]);
+		const char *value = strchr(argv[i], '=');
+
+		if (option != NULL && option->arg == G_OPTION_ARG_NONE && value != NULL) {
+			ctl_output_complain("--%s takes no value; remove %s", option->long_name,
+					    value);
+			return FALSE;
+		}
+	}
 	g_option_context_set_help_enabled(context, FALSE);
 	/* unknown options stay in argv, so that our own message reports them */
 	g_option_context_set_ignore_unknown_options(context, TRUE);

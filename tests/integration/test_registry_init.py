@@ -73,6 +73,17 @@ class Init(RegistryTest):
         self.kazoo.set(f"{self.registry.root}/layout", b"{")
         self.assert_fails(self.init(), 1, "already has a registry", "its layout does not parse: ")
 
+    def test_a_layout_that_is_missing(self):
+        """A second layout in the registry of running servers would make duplicates."""
+        self.assert_ok(self.init())
+        self.member()
+        self.kazoo.delete(f"{self.registry.root}/layout")
+        before = self.registry.everything()
+        self.assert_fails(self.init("--layout", JS_SAFE), 1,
+                          f"servers have used {self.registry.root}/datacenters, but "
+                          f"{self.registry.root}/layout is missing")
+        self.assertEqual(self.registry.everything(), before)
+
     def test_several_at_once(self):
         """One of them makes it."""
         running = [subprocess.Popen([SNOWFLAKECTL, "--zookeeper", self.hosts, "registry", "init"],
@@ -112,6 +123,8 @@ class Init(RegistryTest):
         self.assert_fails(self.ctl("registry", "quarantine", "--yes", "--layout", JS_SAFE), 2,
                           "registry quarantine does not take --layout")
         self.assert_fails(self.init("--layout", "nonsense"), 2, "--layout: unknown layout")
+        self.assert_fails(self.ctl("registry", "quarantine", "--yes=false"), 2,
+                          "--yes takes no value; remove =false")
         self.assert_fails(run("registry", "init"), 2, "requires --zookeeper")
         self.assertFalse(self.kazoo.exists(self.registry.root))
 

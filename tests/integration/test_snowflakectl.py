@@ -74,6 +74,16 @@ class Asking(SharedServerTest, CtlTest):
             self.assertEqual(process.stderr.read(), "")
             self.assertNotIn(process.wait(HANG_GUARD_S), (99, -6, -11))
 
+    def test_a_failure_without_a_reader(self):
+        """The JSON of the failure is lost, but not the exit status."""
+        reader, writer = os.pipe()
+        os.close(reader)
+        with open(writer, "w", encoding="ascii") as pipe:
+            for command, status in ((("decode", "x"), 1), (("--json", "decode", "x"), 1),
+                                    (("--json", "no-such-command"), 2)):
+                with self.subTest(command):
+                    self.assertEqual(self.ask(*command, stdout=pipe).returncode, status)
+
 
 class Refused(ServerTest, CtlTest):
     def test_a_server_without_a_worker_id(self):
