@@ -288,14 +288,14 @@ class Fleets(RelayTest):
         _, silent = hanging(self)
         plain, gone = self.start_fleet(2)
         gone.kill()  # its address becomes the relay's own
+        itself = gone.name.replace("127.0.0.1", "localhost")
         for servers, why in (
                 ([f"tls:{plain.name}"], f"tls:{plain.name}: cannot connect: "),
                 (["no-such-host.invalid:7609"],
                  "no-such-host.invalid:7609: cannot resolve the name: "),
                 ([silent], f"{silent}: no answer within "),
-                ([f"localhost:{gone.port}"],
-                 f"localhost:{gone.port}: this address is the relay itself; remove it from "
-                 "--relay")):
+                ([itself], f"{itself} (127.0.0.1): this address is the relay itself; remove it "
+                           "from --relay")):
             with self.subTest(why):
                 relay = self.start_relay(servers, ready=False, listen=gone.name)
                 # before it listens, a relay that connects to itself is refused
