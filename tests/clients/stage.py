@@ -165,6 +165,8 @@ class Stage:
         server."""
         whose, ends_by = (self._workers_of(told.get(key)) for key in ("by", "ends_by"))
         wanted = 1 if "error" in told and not self._prefetch else told["count"]
+        if "error" in told and told.get("may_pass"):
+            self._lacks.excuse("attempts")  # the table does not depend on whether a call fails
         may_pass = told.get("may_pass") and not self._lacks.has("retries")
         wanted = min(wanted, FEW) if may_pass else wanted  # each request is retried, with pauses
         most = PREFETCHED if self._prefetch and not may_pass else wanted
