@@ -19,12 +19,14 @@ from test_package import BLOCKS
 
 REQUESTS, IDS = 40, 50
 APPLICATION = """
-import os
+import os, time
 from snowflake_client import AsyncSnowflake, Snowflake
 
 client = Snowflake(os.environ["SERVER"], agent="test", timeout=60)
 while client.stats().buffered < 20:  # a child must not hand these out
     client.next_id()
+while "ALONE" in os.environ and len(os.listdir("/proc/self/task")) > 1:
+    time.sleep(0)
 # at the highest rate, so that the workers refill
 def application(environ, start_response):
     body = " ".join(str(client.next_id()) for _ in range(IDS)).encode()
@@ -205,9 +207,10 @@ class Workers(Programs):
         self.gunicorn("--worker-class", "gevent")
 
     def test_uwsgi(self):
-        """Without --enable-threads, Python can hang in a worker that uWSGI forks while a refill is
-        under way: it then does not tell Python about fork()."""
-        self.check("uwsgi", "--plugin", "python3", "--enable-threads", "--master", "--processes",
+        """A worker that uWSGI forks while another thread runs can wait for the interpreter's lock
+        forever, so the refill ends first."""
+        self.check("uwsgi", "--plugin", "python3", "--enable-threads", "--env", "ALONE=1",
+                   "--master", "--processes",
                    "2", "--http-socket", "SOCKET", "--wsgi-file", str(self.directory / "app.py"))
 
     def test_uvicorn(self):
