@@ -250,7 +250,9 @@ class Image(ReleaseTest):
 
         def is_ready():
             with contextlib.suppress(AssertionError):
-                return self.podman("exec", name, "snowflakectl", "health", "--ready")
+                self.podman("exec", name, "curl", "-fsS", "http://127.0.0.1:9990/readyz")
+                return True
+            return False
 
         wait_for(is_ready, "the container to be ready")
         ids = self.podman("exec", name, "snowflakectl", "id", "-n", 3).split()
@@ -264,6 +266,7 @@ class Image(ReleaseTest):
             [image] = json.load(archive.extractfile("manifest.json"))
             config = json.load(archive.extractfile(image["Config"]))
             self.assertEqual(config["config"]["Healthcheck"]["Test"],
-                             ["CMD", "snowflakectl", "health", "--timeout=2000"])
+                             ["CMD", "curl", "-fsS", "-m", "2", "-o", "/dev/null",
+                              "http://127.0.0.1:9990/livez"])
             for name in image["Layers"]:
                 archive.getmember(name)
