@@ -26,8 +26,7 @@ static gboolean reverse;
 
 static const GOptionEntry entries[] = {
 	{"interval", 'i', 0, G_OPTION_ARG_STRING, &interval_text,
-	 "Time between two lists (default 2000); a server must reply within half of this time",
-	 "MS"},
+	 "Time between two lists (default 2000)", "MS"},
 	{"sort", 's', 0, G_OPTION_ARG_STRING, &sort_name,
 	 "Sort by worker, address, state, ids, calls, round-trip, clock, reservation or "
 	 "connections (default worker)",
@@ -328,7 +327,6 @@ typedef struct {
 
 typedef struct {
 	const CtlOptions *options;
-	CtlOptions asking; /* the options, with a shorter timeout */
 	const ZookeeperHosts *hosts;
 	const char *auth;
 	guint interval_ms;
@@ -531,7 +529,7 @@ static List *list_tree(Top *self, const GError *lost)
 	/* the servers' own reports are then newer than the tree */
 	for (guint i = 0; i < workers->len; i++)
 		((CtlWorker *)workers->pdata[i])->is_indirect = lost != NULL;
-	ctl_worker_ask_all(workers, &self->asking, TRUE);
+	ctl_worker_ask_all(workers, self->options, TRUE);
 	ctl_notes_add_unreachable(list->notes, workers);
 	if (workers->len == 0 && !self->options->json)
 		ctl_notes_add(list->notes, NULL, g_strdup("no server is registered"));
@@ -543,14 +541,12 @@ static List *list_tree(Top *self, const GError *lost)
  * set, and drops the session. */
 static gboolean read_tree(Top *self, CtlZookeeper **zookeeper, GError **error)
 {
-	/* after the first list, ZooKeeper may delay a list only as long as a server may */
-	guint timeout_ms = (self->tree == NULL ? self->options : &self->asking)->timeout_ms;
 	gint64 now_ms = g_get_real_time() / 1000;
 	CtlRegistryTree *tree = NULL;
 
 	if (*zookeeper == NULL)
-		*zookeeper =
-			ctl_zookeeper_connect(self->hosts, self->auth, timeout_ms, FALSE, error);
+		*zookeeper = ctl_zookeeper_connect(self->hosts, self->auth,
+						   self->options->timeout_ms, FALSE, error);
 	if (*zookeeper != NULL)
 		tree = ctl_registry_tree_read(*zookeeper, self->hosts->root, FALSE, error);
 	if (tree == NULL) {
@@ -583,7 +579,7 @@ static CtlStatus show_by_zookeeper(Top *self)
  * time. */
 static CtlStatus show_by_servers(Top *self)
 {
-	g_autoptr(CtlFleet) fleet = ctl_fleet_new(&self->asking, TRUE);
+	g_autoptr(CtlFleet) fleet = ctl_fleet_new(self->options, TRUE);
 
 	if (fleet == NULL)
 		return CTL_USAGE;
@@ -627,7 +623,6 @@ static CtlStatus run_top(const CtlOptions *options, G_GNUC_UNUSED const char *co
 	gboolean redraws = !options->json && ctl_screen_is_there();
 	g_auto(Top) self = {
 		.options = options,
-		.asking = *options,
 		.hosts = hosts,
 		.auth = auth,
 		.interval_ms = (guint)interval_ms,
@@ -639,8 +634,6 @@ static CtlStatus run_top(const CtlOptions *options, G_GNUC_UNUSED const char *co
 		.order_reversed = reverse,
 	};
 
-	/* a server that does not answer may delay the others only until the next list is due */
-	self.asking.timeout_ms = MIN(options->timeout_ms, self.interval_ms / 2);
 	ctl_watch_begin(redraws ? draw_last : NULL, redraws ? on_key : NULL, &self);
 
 	CtlStatus status = hosts != NULL ? show_by_zookeeper(&self) : show_by_servers(&self);
