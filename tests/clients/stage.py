@@ -182,8 +182,8 @@ class Stage:
                 return
             if taken == 0 or taken % wanted or "error" in answer or self._has_steps_left:
                 continue
-            if "error" not in told and (ends_by is None or (
-                    workers[-1] in ends_by and (taken >= most or not self._unhit()))):
+            if "error" not in told and (ends_by is None or workers[-1] in ends_by) and (
+                    taken >= most or not self._unhit()):
                 return
             if taken >= most and not (may_pass and self._unhit()):
                 break
