@@ -26,8 +26,8 @@ gint64 __wrap_g_get_monotonic_time(void);
 static _Atomic gboolean was_in_own_thread;
 static pthread_t keeper_thread;
 static _Atomic gint64 time_us = G_USEC_PER_SEC; /* only the test advances the time */
-static gboolean can_start_threads; /* the replacement lets threads start */
-static guint n_lookups;            /* lookups with a used result */
+static gboolean can_start_threads;              /* the replacement lets threads start */
+static guint n_lookups;                         /* lookups with a used result */
 /* (nullable): results of each lookup. The thread of a session that is freed may still read them. */
 static const char *_Atomic address_found;
 static const char *_Atomic names_not_found;
