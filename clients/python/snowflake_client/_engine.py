@@ -113,7 +113,7 @@ class Engine:
             until = retry_at if now >= half else min(retry_at, half)  # when it may have to yield
             await self._io.wait(waiter.signal, min(until, deadline))
         else:
-            await self._request(deadline)
+            await self._request(waiter, deadline)
 
     def _must_yield(self, waiter: _Waiter, deadline: float) -> bool:
         """While servers fail, the time that is left for the first one may not suffice for a distant
@@ -121,7 +121,7 @@ class Engine:
         return (self.servers.is_failing and not waiter.has_yielded and len(self._waiters) > 1
                 and 2 * monotonic() >= waiter.began + deadline)
 
-    async def _request(self, deadline: float) -> None:
+    async def _request(self, call: _Waiter, deadline: float) -> None:
         waiters = [waiter for waiter in list(self._waiters) if waiter.missing]
         if self._options.prefetch > 0:
             for waiter in waiters:  # from what others have requested meanwhile
@@ -135,7 +135,7 @@ class Engine:
             count += singles
         if count == 0:
             return
-        ids = await self.servers.fetch(min(count, MAX_BATCH), deadline)
+        ids = await self.servers.fetch(min(count, MAX_BATCH), call, deadline)
         if ids is None:
             return
         self._received += len(ids)

@@ -140,6 +140,7 @@ class ServerPool:
         self._sequence = random.getrandbits(30)
         self._failures: Dict[Tuple[str, str], Failure] = {}  # the last of each, until an answer
         self._noted: Set[Tuple[str, str]] = set()  # those of this call
+        self._last_call: object = None
         self._deadline = self._patience = 0.0
         self._attempt_at = 0.0  # when the last attempt began
         self.is_closed = False
@@ -153,13 +154,13 @@ class ServerPool:
         """The server that answered last."""
         return self._servers[self._current].text if self.requests else None
 
-    async def fetch(self, count: int, deadline: float) -> Optional[List[int]]:
-        """Asks each server that can be asked, once. Returns IDs, at least 1 and at most `count`, or
-        None: then retry_at says when to try again. Each attempt has a timeout of its own, which
-        doubles while attempts time out."""
-        if deadline != self._deadline:  # another call
+    async def fetch(self, count: int, call: object, deadline: float) -> Optional[List[int]]:
+        """Asks each server that can be asked, once, for this call. Returns IDs, at least 1 and at
+        most `count`, or None: then retry_at says when to try again. Each attempt has a timeout of
+        its own, which doubles while attempts time out."""
+        if call is not self._last_call:
             self._noted.clear()
-        self._deadline = deadline
+        self._last_call, self._deadline = call, deadline
         base = max(min(_ROUND_TRIPS * self.round_trip or _LONGEST_ATTEMPT, _LONGEST_ATTEMPT),
                    _SHORTEST_ATTEMPT, 2 * self.round_trip)
         self._patience = base * 2 ** min(self.n_silent, _DOUBLINGS)

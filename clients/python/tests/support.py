@@ -109,8 +109,8 @@ class Case(unittest.TestCase):
         """A call fails once each server has failed, however long its timeout is."""
         fetch = ServerPool.fetch
 
-        async def fetch_once(pool, count, deadline):
-            ids = await fetch(pool, count, deadline)
+        async def fetch_once(pool, *arguments):
+            ids = await fetch(pool, *arguments)
             if ids is None:
                 pool._check_open()
                 raise pool.error(LONG_S)

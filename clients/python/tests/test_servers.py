@@ -405,7 +405,7 @@ class Retries(Case):
         with mock.patch.object(_servers, "monotonic", clock):
             for clock.return_value, deadline in zip(times, deadlines):
                 with contextlib.suppress(StopIteration):
-                    pool.fetch(1, deadline).send(None)
+                    pool.fetch(1, deadline, deadline).send(None)
         assert next(failures, None) is None
         return pool.error(1.0)
 
@@ -467,7 +467,7 @@ class Deadlines(Case):
         pool._ask = hang
         with mock.patch("snowflake_client._servers.monotonic", lambda: now[0]):
             while now[0] < 1000 + timeout:
-                self.assertIsNone(_run(pool.fetch(1, 1000 + timeout)))
+                self.assertIsNone(_run(pool.fetch(1, self, 1000 + timeout)))
         return limits
 
     def test_an_attempt_has_its_own_timeout(self):
