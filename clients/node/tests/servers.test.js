@@ -427,15 +427,16 @@ test('dead servers: attempts are paced, however many calls wait', async (t) => {
 test('a server that restarts within the time limit serves the call', async (t) => {
   inOrder(t);
   const clock = Clock.of(t);
-  const server = await peer(t);
-  const { port } = server.listener.address();
-  const snowflake = client(t, server.address, { timeoutMs: 1000, prefetchMs: 0 });
+  const address = await dead(t); // no other program gets this port
+  const { hostname, port } = new URL(`tcp://${address}`);
+  const server = await peer(t, (one) => one.ids(), port, hostname);
+  const snowflake = client(t, address, { timeoutMs: 1000, prefetchMs: 0 });
   await snowflake.nextId();
   server.close();
   await until(() => server.open === 0);
   const call = snowflake.nextId();
   await until(() => snowflake.stats().failures > 0);
-  await peer(t, (one) => one.ids(), port, '127.0.0.1');
+  await peer(t, (one) => one.ids(), port, hostname);
   await clock.advance(300);
   await call;
 });

@@ -78,7 +78,30 @@ def waiting_server(registry):
             process.terminate()
 
 
+def at_server(address):
+    """For short_attempts()."""
+    return lambda pool: pool._connected[0] is not None and pool._connected[0].text == address
+
+
+def on_used_connection(pool):
+    """For short_attempts(). The server has answered on the connection before."""
+    return pool._has_answered and pool._connection.is_open
+
+
 class Case(unittest.TestCase):
+    def setUp(self):
+        """Attempts last as long as their call, so that no client leaves a slow server. See
+        short_attempts()."""
+        limit = ServerPool._limit
+        self.is_short = lambda _pool: False
+        self.enter(mock.patch.object(
+            ServerPool, "_limit",
+            lambda pool: limit(pool) if self.is_short(pool) else pool._deadline))
+
+    def short_attempts(self, when=lambda _pool: True):
+        """Meanwhile, an attempt has its own, shorter timeout if when(pool) is true as it begins."""
+        return mock.patch.object(self, "is_short", when)
+
     def server(self, *options, **settings):
         """The address of a real server that runs until the test ends."""
         return self.enter(running_server(*options, **settings))
@@ -88,8 +111,8 @@ class Case(unittest.TestCase):
         return self.enter(waiting_server(self.dead()))
 
     def dead(self):
-        """An address that is taken for as long as the test lasts, and where nobody listens; but a
-        server that is told to may."""
+        """An address where nobody listens. It is taken until the test ends; only a server that a
+        test starts there can listen."""
         sock = self.enter(socket.socket())
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         sock.bind(("127.0.0.1", 0))
@@ -122,8 +145,8 @@ class Case(unittest.TestCase):
         with self.without_retries():
             return self.failure(call, *arguments)
 
-    def peer(self, answer):
-        return self.enter(contextlib.closing(Peer(answer)))
+    def peer(self, answer, address="127.0.0.1:0"):
+        return self.enter(contextlib.closing(Peer(answer, address)))
 
     def far_peer(self, is_back):
         """It does not answer until it is back, and then takes its time."""
@@ -236,9 +259,10 @@ class Peer:
     """A server that sends what answer(call) returns: bytes, or parts of them that it makes one
     after the other; None closes the connection."""
 
-    def __init__(self, answer, address=("127.0.0.1", 0)):
+    def __init__(self, answer, address):
+        host, _, port = address.rpartition(":")
         self._answer = answer
-        self._listener = socket.create_server(address)
+        self._listener = socket.create_server((host, int(port)))
         self._sockets = []
         self._numbers = itertools.count(1 << 40)
         self.address = f"127.0.0.1:{self._listener.getsockname()[1]}"

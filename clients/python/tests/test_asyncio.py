@@ -9,7 +9,7 @@ import threading
 import time
 from unittest import mock
 
-from support import LONG_S, Call, Case
+from support import LONG_S, Call, Case, at_server
 
 from test_tls import KEY, openssl
 
@@ -134,9 +134,9 @@ class Async(Case):
         async def main(client):
             return [await client.next_id() for _ in range(10)]
 
-        with mock.patch("random.shuffle"):
+        with mock.patch("random.shuffle"), self.short_attempts(at_server(hanging.address)):
             self.assert_ids(self.run_with([hanging.address, good.address], main, prefetch=0), 10)
-        self.assertEqual(len(hanging.calls), 1)
+        self.assertLessEqual(len(hanging.calls), 1)
 
     def test_a_connection_that_ended_since_is_no_failure(self):
         peer = self.peer(Call.ids)

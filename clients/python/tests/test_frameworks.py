@@ -102,6 +102,7 @@ print(Order.objects.create().id, Order.objects.create().id)
 
 class Programs(Case):
     def setUp(self):
+        super().setUp()
         self.directory = pathlib.Path(self.enter(tempfile.TemporaryDirectory()))
         self.address = self.server()
 
@@ -210,8 +211,8 @@ class Workers(Programs):
         """A worker that uWSGI forks while another thread runs can wait for the interpreter's lock
         forever, so the refill ends first."""
         self.check("uwsgi", "--plugin", "python3", "--enable-threads", "--env", "ALONE=1",
-                   "--master", "--processes",
-                   "2", "--http-socket", "SOCKET", "--wsgi-file", str(self.directory / "app.py"))
+                   "--master", "--processes", "2", "--socket-timeout", str(int(LONG_S)),
+                   "--http-socket", "SOCKET", "--wsgi-file", str(self.directory / "app.py"))
 
     def test_uvicorn(self):
         """Its workers import the application themselves."""

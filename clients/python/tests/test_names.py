@@ -7,7 +7,7 @@ import threading
 import time
 from unittest import mock
 
-from support import LONG_S, SHORT_S, Call, Case
+from support import LONG_S, SHORT_S, Call, Case, on_used_connection
 
 from snowflake_client import UnreachableError
 from snowflake_client.client import _LockSignal
@@ -19,7 +19,7 @@ def _no_number():
 
 class Names(Case):
     def test_a_name_with_many_addresses(self):
-        good = self.peer(Call.ids)
+        good = self.peer(Call.ids, self.dead())
         found = [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (f"127.0.0.{last}", good.port))
                  for last in (2, 3, 4, 1)]  # it listens at the last one only
         with mock.patch("socket.getaddrinfo", lambda host, port, family, kind, protocol=0, flags=0:
@@ -97,7 +97,7 @@ class Names(Case):
             client.next_id()
 
     def test_a_name_that_was_known_before(self):
-        good = self.peer(Call.ids)
+        good = self.peer(Call.ids, self.dead())
         with self.names("127.0.0.1", good.port):
             client = self.client(f"ids.example:{good.port}", prefetch=0)
             client.next_id()
@@ -106,8 +106,9 @@ class Names(Case):
         pool = client._engine.servers
         backoff = pool._servers[0].backoff
         for _ in range(2):  # resolving hangs; then it has a backoff
-            with self.slow_names(end, began):
-                pool.disconnect()
+            pool.disconnect()
+            with self.slow_names(end, began), \
+                    self.short_attempts(lambda pool: pool._connection is None):  # to resolve it
                 client.next_id()
             self.assertGreater(backoff.until, 0)
             backoff.retry_at = time.monotonic() + LONG_S
@@ -131,17 +132,19 @@ class Names(Case):
                 client = self.client("ids.example", prefetch=0)
                 client.next_id()
             leave(old, silent)
-            with self.names("127.0.0.1", new.port):
+            with self.names("127.0.0.1", new.port), self.short_attempts(on_used_connection):
                 client.next_id()
             self.assertEqual((old.connections, new.connections), (1, 1))
 
     def test_a_name_is_asked_again_where_only_its_connection_was_silent(self):
-        answers = itertools.chain([Call.ids, lambda call: call.peer.hang()],
-                                  itertools.repeat(Call.ids))
-        peer = self.peer(lambda call: next(answers)(call))
+        peer = self.peer(lambda call: call.peer.hang() if call.peer.connections == 1
+                         and len(call.peer.calls) > 1 else call.ids())
         with self.names("127.0.0.1", peer.port):
             client = self.client("ids.example", prefetch=0)
-            self.assert_ids([client.next_id() for _ in range(3)], 3)
+            client.next_id()
+            with self.short_attempts(on_used_connection):
+                client.next_id()
+            client.next_id()
         self.assertEqual(peer.connections, 2)
 
     def test_a_name_that_stays_silent(self):
@@ -150,7 +153,8 @@ class Names(Case):
         with self.names("127.0.0.1", peer.port):
             client = self.client("ids.example", prefetch=0)
             client.next_id()
-            self.assert_in_time(lambda: client.next_id(SHORT_S))
+            with self.short_attempts():
+                self.assert_in_time(lambda: client.next_id(SHORT_S))
 
     @staticmethod
     def slow_names(end, began=None):

@@ -47,7 +47,7 @@ class Fakes(Case):
 
 class RunningServer(Case):
     def test_it_serves_and_ends(self):
-        with running_server("--datacenter-id", "3") as address:
+        with running_server("--datacenter-id", "3", listen=self.dead()) as address:
             client = self.client(address, prefetch=0)
             self.assertEqual(decode(client.next_id())[1:3], (3, 0))
         self.failure_at_once(client.next_id)
