@@ -464,6 +464,16 @@ def dead_address(test):
     return f"127.0.0.1:{taken.getsockname()[1]}"
 
 
+def own_address(test):
+    """Returns HOST:PORT at which only servers of the test can listen. The port stays taken until
+    the end of the test, so that no other process gets it while a server is restarted."""
+    taken = socket.socket()
+    test.addCleanup(taken.close)
+    taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    taken.bind(("127.0.0.1", 0))
+    return f"127.0.0.1:{taken.getsockname()[1]}"
+
+
 def secret_file(path, text, mode=0o600):
     """Writes a file for --zookeeper-auth."""
     path.write_text(text)

@@ -10,7 +10,8 @@ import time
 
 from ctl import BenchTest, bench_command, execute, has_signal
 from fake_servers import Extended, serve
-from harness import (CTL_ENVIRONMENT, HANG_GUARD_S, SNOWFLAKECTL, dead_address, scaled, wait_for)
+from harness import (CTL_ENVIRONMENT, HANG_GUARD_S, SNOWFLAKECTL, dead_address, own_address, scaled,
+                     wait_for)
 from wire import STRICT
 
 CONNECTIONS = 16
@@ -113,7 +114,7 @@ class OneServer(OutageTest):
         return self.start(listen=server.name), away_ms
 
     def test_it_is_killed_and_comes_back(self):
-        server = self.start()
+        server = self.start(listen=own_address(self))
         running = self.begin(server, *UNTIL_INTERRUPTED, *PATIENT, "--check", "--threads",
                              2)
         server, at_least_ms = self.kill_and_start_again(server)
@@ -126,7 +127,7 @@ class OneServer(OutageTest):
         self.assertEqual((report["check"]["duplicates"], report["check"]["out_of_order"]), (0, 0))
 
     def test_calls_that_are_due_meanwhile_wait(self):
-        server = self.start()
+        server = self.start(listen=own_address(self))
         running = self.begin(server, *UNTIL_INTERRUPTED, *PATIENT, "--rate", 500)
         server, at_least_ms = self.kill_and_start_again(server)
         report = self.end(running, server)
@@ -135,7 +136,7 @@ class OneServer(OutageTest):
         self.assertGreaterEqual(report["latency_us"]["max"] / 1000, at_least_ms / 2)
 
     def test_calls_wait_no_longer_than_the_timeout(self):
-        server = self.start()
+        server = self.start(listen=own_address(self))
         running = self.begin(server, *UNTIL_INTERRUPTED, "--rate", 500, "--timeout", 200)
         server, _ = self.kill_and_start_again(server)
         report = self.end(running, server)
@@ -250,7 +251,7 @@ class RestartsInOrder(OutageTest):
     def test_two_servers_in_turn(self):
         """A closed loop always has calls in flight, so some are open at the end of each
         connection."""
-        servers = [self.start("--worker-id", i) for i in range(2)]
+        servers = [self.start("--worker-id", i, listen=own_address(self)) for i in range(2)]
         running = self.begin(servers[0], "--server", servers[1].name, *UNTIL_INTERRUPTED,
                              *PATIENT, "--in-flight", 32, "--check")
         for _ in range(RESTARTS):

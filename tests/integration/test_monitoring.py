@@ -18,7 +18,7 @@ import yaml
 
 from bindings import ROOT
 from certificates import Authority
-from harness import SLOW, dead_address, split_address, wait_for
+from harness import SLOW, dead_address, own_address, split_address, wait_for
 from wire import STRICT
 from zookeeper_case import ZooKeeperTest
 
@@ -187,11 +187,6 @@ def seconds(duration):
     return int(duration[:-1]) * {"s": 1, "m": 60, "h": 3600, "d": 86400}[duration[-1]]
 
 
-def free_port():
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        return listener.getsockname()[1]
-
-
 def with_short_durations(text):
     """Returns the rules with a second instead of each minute."""
     def shorter(match):
@@ -214,12 +209,12 @@ class Prometheus:
             "scrape_configs": [{"job_name": "snowflake",
                                 "static_configs": [{"targets": targets}]}]}))
         self.fired = {}  # {alert: instances}
-        self.port = free_port()
+        self.address = own_address(test)
         self.log = (directory / "log").open("w")
         self.process = subprocess.Popen(
             ["prometheus", f"--config.file={directory}/prometheus.yaml",
              f"--storage.tsdb.path={directory}/data",
-             f"--web.listen-address=127.0.0.1:{self.port}"],
+             f"--web.listen-address={self.address}"],
             stdin=subprocess.DEVNULL, stdout=self.log, stderr=self.log)
         test.addCleanup(self.end)
         wait_for(self._ready, "Prometheus")
@@ -230,7 +225,7 @@ class Prometheus:
         self.log.close()
 
     def ask(self, path, **parameters):
-        url = f"http://127.0.0.1:{self.port}/api/v1/{path}?{urllib.parse.urlencode(parameters)}"
+        url = f"http://{self.address}/api/v1/{path}?{urllib.parse.urlencode(parameters)}"
         with urllib.request.urlopen(url) as reply:
             return json.load(reply)["data"]
 

@@ -7,7 +7,8 @@ import signal
 import unittest
 
 from fake_servers import Extended, serve
-from harness import HANG_GUARD_S, SANITIZER, ServerTest, dead_address, scaled, wait_for
+from harness import (HANG_GUARD_S, SANITIZER, ServerTest, dead_address, own_address, scaled,
+                     wait_for)
 from pool import Load, Refused, StepByStep
 from zookeeper_case import ZooKeeperTest
 
@@ -86,7 +87,7 @@ class ComeAndGo(PoolTest):
         wait_for(lambda: issued() >= before + count, what="IDs")
 
     def test_no_id_comes_twice(self):
-        servers = [self.start_number(worker_id) for worker_id in range(2)]
+        servers = [self.start_number(worker_id, listen=own_address(self)) for worker_id in range(2)]
         rate = scaled(50000, 2000)
         load = Load(self, [server.address for server in servers], "--threads", 8, "--check",
                     "--timeout-ms", 1000 * HANG_GUARD_S, "--rate", rate, seconds=HANG_GUARD_S)

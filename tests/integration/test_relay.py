@@ -13,8 +13,8 @@ import time
 import audit
 from admin import LISTEN as ADMIN, Admin
 from fake_servers import Extended, Told, hanging, serve
-from harness import (LONG_WAIT_MS, SNOWFLAKECTL, Parts, ServerTest, dead_address, run_together,
-                     scaled, wait_for)
+from harness import (LONG_WAIT_MS, SNOWFLAKECTL, Parts, ServerTest, dead_address, own_address,
+                     run_together, scaled, wait_for)
 from python_client import PythonClient
 from wire import FORMS, REPLY, STRICT, numbers_of
 
@@ -36,11 +36,11 @@ def worker_of(number):
 
 
 class RelayTest(ServerTest):
-    def start_server(self, worker_id, *options, **settings):
+    def start_server(self, worker_id, *options):
         """Starts a server of the fleet, which must answer its pending calls when it stops."""
         return self.launch("--state-directory", self.directory / f"state-{worker_id}",
                            "--datacenter-id", DATACENTER, "--worker-id", worker_id,
-                           "--max-wait", LONG_WAIT_MS, *options, **settings)
+                           "--max-wait", LONG_WAIT_MS, *options, listen=own_address(self))
 
     def start_fleet(self, size=2, *options):
         return [self.start_server(worker_id, *options).wait_ready()
@@ -286,9 +286,9 @@ class Fleets(RelayTest):
 
     def test_why_it_has_no_server(self):
         _, silent = hanging(self)
-        plain, gone = self.start_fleet(2)
-        gone.kill()  # its address becomes the relay's own
-        itself = gone.name.replace("127.0.0.1", "localhost")
+        plain, = self.start_fleet(1)
+        own = own_address(self)
+        itself = own.replace("127.0.0.1", "localhost")
         for servers, why in (
                 ([f"tls:{plain.name}"], f"tls:{plain.name}: cannot connect: "),
                 (["no-such-host.invalid:7609"],
@@ -297,7 +297,7 @@ class Fleets(RelayTest):
                 ([itself], f"{itself} (127.0.0.1): this address is the relay itself; remove it "
                            "from --relay")):
             with self.subTest(why):
-                relay = self.start_relay(servers, ready=False, listen=gone.name)
+                relay = self.start_relay(servers, ready=False, listen=own)
                 # before it listens, a relay that connects to itself is refused
                 wait_for(lambda: any(event.name == "relay-no-server"
                                      and event.fields["error"].startswith(why)
@@ -494,7 +494,7 @@ class Failures(RelayTest):
 
     def test_a_restart_of_the_relay(self):
         servers = self.start_fleet()
-        relay = self.start_relay(servers)
+        relay = self.start_relay(servers, listen=own_address(self))
         numbers = [relay.call("get_id", "a") for _ in range(10)]
         relay.kill()
         relay = self.launch(*relay.command[3:], listen=relay.name).wait_ready()
