@@ -348,7 +348,7 @@ class Crowd(TlsTest):
             one = socket.create_connection(server.tls)
             self.addCleanup(one.close)
         self.assert_serves(server)
-        self.assertIsNotNone(server.find("handshake-failed", reason="it took too long"))
+        server.wait_event("handshake-failed", reason="it took too long")
 
     def test_a_stop_in_a_handshake(self):
         server = self.serve()
