@@ -19,7 +19,7 @@ def names_in_header(path):
 def names_in_library(path, *options):
     """Returns {name: version}; without options, the versions are empty."""
     lines = subprocess.run(["nm", "--extern-only", "--defined-only", *options, path], check=True,
-                           stdout=subprocess.PIPE, text=True, timeout=10).stdout
+                           stdout=subprocess.PIPE, text=True).stdout
     return dict(re.findall(r"^[0-9a-f]+ [B-Z] (\w+)@*(\S*)$", lines, re.MULTILINE))
 
 

@@ -18,7 +18,7 @@ OPTION = re.compile(r"(?<![\w-])--?[a-z][a-z0-9-]*")
 
 def help_of(program, *command):
     return subprocess.run([program, *command, "--help"], check=True, capture_output=True,
-                          encoding="utf-8", timeout=10).stdout
+                          encoding="utf-8").stdout
 
 
 def options_in_help(texts):
@@ -49,7 +49,7 @@ def options_in_man(path):
 def settings_of(program):
     """Returns the lines in which the man page lists keys and variables."""
     shown = subprocess.run([program, "--json", "config", "show"], check=True, capture_output=True,
-                           env={"XDG_CONFIG_HOME": "/nonexistent"}, encoding="utf-8", timeout=10)
+                           env={"XDG_CONFIG_HOME": "/nonexistent"}, encoding="utf-8")
     return [f'.BR {each["option"]} ", " {each["variable"]}' for each in json.loads(shown.stdout)]
 
 
