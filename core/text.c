@@ -53,11 +53,11 @@ char *text_time_ms(gint64 time_ms)
 
 #define MAX_ESCAPED_BYTES 64
 
-static char *escape(const char *bytes, gsize length, const char *escaped)
+static char *escape(const char *bytes, gsize length, gsize max_bytes, const char *escaped)
 {
 	GString *out = g_string_new(NULL);
 
-	for (gsize i = 0; i < MIN(length, MAX_ESCAPED_BYTES); i++) {
+	for (gsize i = 0; i < MIN(length, max_bytes); i++) {
 		char c = bytes[i];
 
 		if (g_ascii_isprint(c) && strchr(escaped, c) == NULL)
@@ -65,21 +65,32 @@ static char *escape(const char *bytes, gsize length, const char *escaped)
 		else
 			g_string_append_printf(out, "\\x%02x", (guchar)c);
 	}
-	if (length > MAX_ESCAPED_BYTES)
+	if (length > max_bytes)
 		g_string_append(out, "...");
 	return g_string_free(out, FALSE);
 }
 
 char *text_escape(const char *bytes, gsize length)
 {
-	return escape(bytes, length, "\\\"'");
+	return text_escape_up_to(bytes, length, MAX_ESCAPED_BYTES);
+}
+
+char *text_escape_up_to(const char *bytes, gsize length, gsize max_bytes)
+{
+	return escape(bytes, length, max_bytes, "\\\"'");
+}
+
+char *text_escape_path(const char *path)
+{
+	return text_escape_up_to(path, strlen(path), G_MAXSIZE);
 }
 
 gboolean text_refuse_value(GError **error, const char *value, const char *why)
 {
 	/* a value in double quotes is shown as it was typed */
 	const char *quote = strchr(value, '"') != NULL ? "'" : "\"";
-	g_autofree char *escaped = escape(value, strlen(value), quote[0] == '"' ? "\\\"" : "\\'");
+	g_autofree char *escaped =
+		escape(value, strlen(value), MAX_ESCAPED_BYTES, quote[0] == '"' ? "\\\"" : "\\'");
 
 	return text_set_bad_value(error, "%s%s%s %s", quote, escaped, quote, why);
 }

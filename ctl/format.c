@@ -10,7 +10,6 @@
 #define MAX_ADDRESS_BYTES 259 /* a host name of 253 bytes, a colon and a port */
 #define MAX_PATH_BYTES    512
 #define MAX_AGENT_BYTES   256 /* maximum length of an agent that servers accept */
-#define MAX_ESCAPE_BYTES  64  /* maximum length of a text that text_escape() does not truncate */
 
 static gboolean is_time(gint64 time_ms)
 {
@@ -68,35 +67,20 @@ char *ctl_format_text(const char *text)
 	return text != NULL ? text_escape(text, strlen(text)) : g_strdup("-");
 }
 
-static char *escape_text(const char *text, gsize length, gsize max_bytes)
-{
-	GString *shown = g_string_new(NULL);
-	gsize most = MIN(length, max_bytes);
-
-	for (gsize i = 0; i < most; i += MAX_ESCAPE_BYTES) {
-		g_autofree char *piece = text_escape(text + i, MIN(most - i, MAX_ESCAPE_BYTES));
-
-		g_string_append(shown, piece);
-	}
-	if (length > most)
-		g_string_append(shown, "...");
-	return g_string_free(shown, FALSE);
-}
-
 char *ctl_format_address(const char *address)
 {
-	return address != NULL ? escape_text(address, strlen(address), MAX_ADDRESS_BYTES)
+	return address != NULL ? text_escape_up_to(address, strlen(address), MAX_ADDRESS_BYTES)
 			       : g_strdup("-");
 }
 
 char *ctl_format_path(const char *path)
 {
-	return escape_text(path, strlen(path), MAX_PATH_BYTES);
+	return text_escape_up_to(path, strlen(path), MAX_PATH_BYTES);
 }
 
 char *ctl_format_agent(const char *agent, gsize length)
 {
-	return escape_text(agent, length, MAX_AGENT_BYTES);
+	return text_escape_up_to(agent, length, MAX_AGENT_BYTES);
 }
 
 void ctl_format_json_text(JsonObject *object, const char *name, const char *text)

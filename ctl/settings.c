@@ -33,28 +33,28 @@ const CtlSettingSpec CTL_SETTINGS[CTL_N_SETTINGS] = {
 
 /* Fields */
 
-static char ***list_field(CtlOptions *options, const CtlSettingSpec *spec)
+static char **list_of(const CtlOptions *options, const CtlSettingSpec *spec)
 {
-	return G_STRUCT_MEMBER_P(options, spec->offset);
+	return *(char **const *)G_STRUCT_MEMBER_P(options, spec->offset);
 }
 
-static const char **text_field(CtlOptions *options, const CtlSettingSpec *spec)
+static const char *text_of(const CtlOptions *options, const CtlSettingSpec *spec)
 {
-	return G_STRUCT_MEMBER_P(options, spec->offset);
+	return *(const char *const *)G_STRUCT_MEMBER_P(options, spec->offset);
 }
 
-static gboolean *flag_field(CtlOptions *options, const CtlSettingSpec *spec)
+static gboolean flag_of(const CtlOptions *options, const CtlSettingSpec *spec)
 {
-	return G_STRUCT_MEMBER_P(options, spec->offset);
+	return *(const gboolean *)G_STRUCT_MEMBER_P(options, spec->offset);
 }
 
-static gboolean is_set(CtlOptions *options, const CtlSettingSpec *spec)
+static gboolean is_set(const CtlOptions *options, const CtlSettingSpec *spec)
 {
 	if (spec->type == CTL_SETTING_LIST)
-		return *list_field(options, spec) != NULL;
+		return list_of(options, spec) != NULL;
 	if (spec->type == CTL_SETTING_FLAG)
-		return *flag_field(options, spec);
-	return *text_field(options, spec) != NULL;
+		return flag_of(options, spec);
+	return text_of(options, spec) != NULL;
 }
 
 /* Returns: (transfer full) (nullable): the elements between commas, without empty ones; %NULL:
@@ -79,32 +79,35 @@ static GSList *lists; /* never freed, like the texts of g_intern_string() */
 static gboolean set_field(CtlOptions *options, const CtlSettingSpec *spec, const char *text,
 			  GError **error)
 {
+	gpointer field = G_STRUCT_MEMBER_P(options, spec->offset);
+
 	if (*text == '\0')
 		return TRUE;
 	if (spec->type == CTL_SETTING_LIST) {
-		*list_field(options, spec) = split_list(text);
-		lists = g_slist_prepend(lists, *list_field(options, spec));
+		char **list = split_list(text);
+
+		lists = g_slist_prepend(lists, list);
+		*(char ***)field = list;
 		return TRUE;
 	}
 	if (spec->type != CTL_SETTING_FLAG) {
-		*text_field(options, spec) = g_intern_string(text);
+		*(const char **)field = g_intern_string(text);
 		return TRUE;
 	}
-	*flag_field(options, spec) = strcmp(text, "true") == 0;
-	return *flag_field(options, spec) || strcmp(text, "false") == 0 ||
+	*(gboolean *)field = strcmp(text, "true") == 0;
+	return strcmp(text, "true") == 0 || strcmp(text, "false") == 0 ||
 	       text_refuse_value(error, text, "is neither true nor false");
 }
 
 char *ctl_settings_text(const CtlOptions *options, CtlSetting setting)
 {
 	const CtlSettingSpec *spec = &CTL_SETTINGS[setting];
-	CtlOptions copy = *options;
 
-	if (!is_set(&copy, spec))
+	if (!is_set(options, spec))
 		return g_strdup(spec->default_text);
 	if (spec->type == CTL_SETTING_LIST)
-		return g_strjoinv(",", *list_field(&copy, spec));
-	return g_strdup(spec->type == CTL_SETTING_FLAG ? "true" : *text_field(&copy, spec));
+		return g_strjoinv(",", list_of(options, spec));
+	return g_strdup(spec->type == CTL_SETTING_FLAG ? "true" : text_of(options, spec));
 }
 
 /* Config files */
@@ -132,29 +135,18 @@ typedef struct {
 static gboolean take_key(const char *key, char *text, guint line, gpointer data, GError **error)
 {
 	File *file = data;
-	g_autofree char *where = g_strdup_printf("%s:%u", file->path, line);
+	g_autofree char *path = text_escape_path(file->path);
+	g_autofree char *where = g_strdup_printf("%s:%u", path, line);
 	guint i = 0;
 
 	while (i < CTL_N_SETTINGS && strcmp(CTL_SETTINGS[i].option, key) != 0)
 		i++;
-	if (i == CTL_N_SETTINGS) {
-		const char *meant = suggest_key(key);
-		g_autofree char *shown = text_escape(key, strlen(key));
-
-		if (meant != NULL)
-			return text_set_bad_value(error, "unknown key \"%s\"; did you mean %s?",
-						  shown, meant);
-		return text_set_bad_value(error, "unknown key \"%s\"; config show lists all keys",
-					  shown);
-	}
-	/* a relative path would depend on the current directory */
-	if (CTL_SETTINGS[i].type == CTL_SETTING_PATH && g_strstrip(text)[0] != '\0' &&
-	    !g_path_is_absolute(text)) {
-		text_refuse_value(error, text, "is not an absolute path");
-		g_prefix_error(error, "%s: ", key);
+	if (i == CTL_N_SETTINGS)
+		return config_file_refuse_key(key, suggest_key(key), "config show", error);
+	g_strstrip(text);
+	if (CTL_SETTINGS[i].type == CTL_SETTING_PATH && !config_file_check_path(key, text, error))
 		return FALSE;
-	}
-	file->values[i] = (Value){g_intern_string(g_strstrip(text)), g_intern_string(where)};
+	file->values[i] = (Value){g_intern_string(text), g_intern_string(where)};
 	return TRUE;
 }
 
@@ -181,17 +173,11 @@ char *ctl_settings_name(const CtlOptions *options, CtlSetting setting)
 	const CtlOrigin *origin = &options->origins[setting];
 	const CtlSettingSpec *spec = &CTL_SETTINGS[setting];
 
-	switch (origin->source) {
-	case CTL_SOURCE_SYSTEM_FILE:
-	case CTL_SOURCE_USER_FILE:
+	if (origin->source == CTL_SOURCE_SYSTEM_FILE || origin->source == CTL_SOURCE_USER_FILE)
 		return g_strdup_printf("%s: %s", origin->where, spec->option);
-	case CTL_SOURCE_ENVIRONMENT:
+	if (origin->source == CTL_SOURCE_ENVIRONMENT)
 		return g_strdup(spec->variable);
-	case CTL_SOURCE_DEFAULT:
-	case CTL_SOURCE_COMMAND_LINE:
-	default:
-		return g_strconcat("--", spec->option, NULL);
-	}
+	return g_strconcat("--", spec->option, NULL);
 }
 
 /* Sets a value and its source, unless an earlier source has set it. */
@@ -199,17 +185,20 @@ static gboolean take_value(CtlOptions *options, CtlSetting setting, CtlSource so
 			   const Value *value, GError **error)
 {
 	CtlOrigin *origin = &options->origins[setting];
+	g_autoptr(GError) failure = NULL;
 
 	if (value->text == NULL || origin->source != CTL_SOURCE_DEFAULT)
 		return TRUE;
 	*origin = (CtlOrigin){source, value->where};
-	if (set_field(options, &CTL_SETTINGS[setting], value->text, error))
+	if (set_field(options, &CTL_SETTINGS[setting], value->text, &failure))
 		return TRUE;
 
 	g_autofree char *name = ctl_settings_name(options, setting);
 
-	g_prefix_error(error, "%s: ", name);
-	return FALSE;
+	return text_set_bad_value(error, "%s: %s%s", name, failure->message,
+				  source == CTL_SOURCE_ENVIRONMENT
+					  ? ""
+					  : config_file_find_remedy(value->text, FALSE));
 }
 
 static gboolean read_files(const CtlOptions *options, const CtlSettingFiles *files, File *out_user,

@@ -22,3 +22,16 @@ typedef gboolean (*ConfigFileFunc)(const char *key, char *value, guint line, gpo
  */
 gboolean config_file_read(const char *path, const char *group, ConfigFileFunc take,
 			  gpointer user_data, GError **error);
+
+/* Errors of a ConfigFileFunc */
+
+/* Sets an error about an unknown key. @meant: (nullable): the key that the user probably meant to
+ * type. @lister: the command that lists all keys. Returns FALSE. */
+gboolean config_file_refuse_key(const char *key, const char *meant, const char *lister,
+				GError **error);
+
+/* Returns what to do with an invalid value, for the end of its error, or "". */
+const char *config_file_find_remedy(const char *text, gboolean is_list);
+
+/* Returns %FALSE with an error set if @path is relative, or contains a comment. It can be empty. */
+gboolean config_file_check_path(const char *key, const char *path, GError **error);

@@ -267,6 +267,7 @@ static gboolean set_list(Options *self, const OptionSpec *spec, char *const *tex
 {
 	TextFunc text_of = TYPES[spec->type].text_of;
 	g_autoptr(GPtrArray) items = g_ptr_array_new_with_free_func(TYPES[spec->type].free);
+	g_autoptr(GHashTable) targets = g_hash_table_new(g_str_hash, g_str_equal);
 
 	for (guint i = 0; texts[i] != NULL; i++) {
 		gpointer item = TYPES[spec->type].parse(texts[i], error);
@@ -274,10 +275,9 @@ static gboolean set_list(Options *self, const OptionSpec *spec, char *const *tex
 		if (item == NULL)
 			return FALSE;
 		g_ptr_array_add(items, item);
-		for (guint j = 0; j < i && spec->type == OPTION_TARGETS; j++)
-			if (strcmp(text_of(items->pdata[j]), text_of(item)) == 0)
-				return text_refuse_value(error, texts[i],
-							 "is given twice; remove one");
+		if (spec->type == OPTION_TARGETS &&
+		    !g_hash_table_add(targets, (gpointer)text_of(item)))
+			return text_refuse_value(error, texts[i], "is given twice; remove one");
 	}
 	if (items->len == 0)
 		return text_set_bad_value(error,
@@ -327,19 +327,7 @@ char *options_text_of(const Options *self, const OptionSpec *spec)
 	return g_string_free(text, items->len == 0);
 }
 
-/* Returns what to do with a value from a file, for its error, or "". */
-static const char *find_remedy(const OptionSpec *spec, const char *text)
-{
-	if (*text == '"' || *text == '\'')
-		return "; remove the quotes";
-	if (strstr(text, " #") != NULL || strstr(text, "\t#") != NULL)
-		return "; put the comment on its own line";
-	if (options_table_is_list(spec) && strchr(text, ',') != NULL)
-		return "; separate the values with semicolons";
-	return "";
-}
-
-/* @path: the file that contains the values, or NULL
+/* @path: the escaped path of the file that contains the values, or NULL
  * @lines: the lines of the options in this file
  * @prefix: without a file, the text before the name in messages */
 static gboolean set_given(Options *self, GHashTable *given, gboolean only_args, const char *path,
@@ -362,8 +350,11 @@ static gboolean set_given(Options *self, GHashTable *given, gboolean only_args, 
 				 : g_strdup(prefix);
 		g_hash_table_insert(self->sources, (char *)spec->name, source);
 		if (!set_field(self, spec, texts, &fault))
-			return refuse_option(self, error, spec->name, "%s%s", fault->message,
-					     path != NULL ? find_remedy(spec, all) : "");
+			return refuse_option(
+				self, error, spec->name, "%s%s", fault->message,
+				path != NULL
+					? config_file_find_remedy(all, options_table_is_list(spec))
+					: "");
 	}
 	return TRUE;
 }
@@ -481,33 +472,12 @@ static gboolean read_key(const char *key, char *text, guint line, gpointer value
 	const FileValues *all = values;
 	g_auto(GStrv) texts = NULL;
 
-	if (spec == NULL || spec->only_args) {
-		const char *meant = suggest_name(key, OPTION_USER_FILE);
-		g_autofree char *escaped = text_escape(key, strlen(key));
-
-		if (meant != NULL)
-			return text_set_bad_value(error, "unknown key \"%s\"; did you mean %s?",
-						  escaped, meant);
-		return text_set_bad_value(
-			error, "unknown key \"%s\"; --print-config lists all keys", escaped);
-	}
+	if (spec == NULL || spec->only_args)
+		return config_file_refuse_key(key, suggest_name(key, OPTION_USER_FILE),
+					      "--print-config", error);
 	g_hash_table_insert(all->lines, (char *)spec->name, GUINT_TO_POINTER(line));
-	if (spec->type == OPTION_PATH) {
-		const char *remedy = find_remedy(spec, g_strstrip(text));
-
-		/* a relative path would depend on the current directory */
-		if (*text != '\0' && !g_path_is_absolute(text)) {
-			g_autofree char *why = g_strconcat("is not an absolute path", remedy, NULL);
-
-			text_refuse_value(error, text, why);
-			g_prefix_error(error, "%s: ", key);
-			return FALSE;
-		}
-		/* a state directory with the name of a comment would be empty */
-		if (*remedy != '\0')
-			return text_set_bad_value(error, "%s: the path contains \" #\"%s", key,
-						  remedy);
-	}
+	if (spec->type == OPTION_PATH && !config_file_check_path(key, g_strstrip(text), error))
+		return FALSE;
 	if (!options_table_is_list(spec)) {
 		given_add(all->given, key, g_strstrip(text));
 		return TRUE;
@@ -526,8 +496,11 @@ static gboolean set_from_file(Options *self, const char *path, GError **error)
 	FileValues values = {given, lines};
 	g_autoptr(GError) failure = NULL;
 
-	if (config_file_read(path, FILE_GROUP, read_key, &values, &failure))
-		return set_given(self, given, FALSE, path, lines, NULL, error);
+	if (config_file_read(path, FILE_GROUP, read_key, &values, &failure)) {
+		g_autofree char *shown = text_escape_path(path);
+
+		return set_given(self, given, FALSE, shown, lines, NULL, error);
+	}
 	if (failure->domain == G_FILE_ERROR)
 		g_prefix_error(&failure, "--config: ");
 	g_propagate_error(error, g_steal_pointer(&failure));

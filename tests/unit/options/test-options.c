@@ -532,7 +532,9 @@ static const struct {
 	{"", "threads=1\n", 1, "a key before the group; add a line [snowflaked] above it"},
 	{"", G "threads\n", 2, "threads"},
 	{"", "[snowflaked\nthreads=1\n", 1, "[snowflaked"},
-	{"", "\xef\xbb\xbf" G "threads=1\n", 1, "[snowflaked]"},
+	{"", "\xef\xbb\xbf" G "threads=1\n", 1, "a byte order mark; save the file without it"},
+	{"", "[snowflaked] # c\n", 1,
+	 "\"[snowflaked] # c\" is not a group; put the comment on its own line"},
 	{"", "[server]\n", 1, "unknown group [server]; the only group is [snowflaked]"},
 	{"", G "threads=1\n[other]\n", 3, "unknown group [other]"},
 	{"", G "thread=1\n", 2, "unknown key \"thread\"; did you mean threads?"},
@@ -548,7 +550,7 @@ static const struct {
 	{"", G "threads=4 # four\n", 2, "threads: \"4 # four\" is not a whole number"},
 	{"", G "threads=257\n", 2, "threads: \"257\" is not a whole number, 1 to 256"},
 	{"", G "listen=\n", 2, "listen: \"\" is not HOST:PORT"},
-	{"", G "listen=a:1;\n", 2, "listen: \"\" is not HOST:PORT"},
+	{"", G "listen=a:1;\n", 2, "; remove the semicolon at the end"},
 	{"", G "listen=;a:1\n", 2, "listen: \"\" is not HOST:PORT"},
 	{"", G "listen=a:1,b:1\n", 2, "listen: \"a:1,b:1\" is not HOST:PORT"},
 	{"", G "advertise=\n", 2, "advertise: \"\" is not HOST:PORT"},
@@ -601,6 +603,26 @@ TEST("/options/bad-files", test_bad_files)
 		prefix = g_strdup_printf("%s:%u: ", path, BAD_FILES[i].line);
 		g_assert_true(g_str_has_prefix(error->message, prefix));
 	}
+}
+
+/* The path in a message is escaped, and complete. */
+TEST("/options/path-of-file", test_path_of_file)
+{
+	g_autofree char *directory = g_dir_make_tmp("snowflake-XXXXXX", NULL);
+	g_autofree char *path = g_strdup_printf("%s/%0100d\n", directory, 1);
+	g_autofree char *arg = g_strconcat("--config=", path, NULL);
+	g_autofree char *begin = g_strdup_printf("%s/%0100d\\x0a:2: ", directory, 1);
+	char *argv[] = {(char *)"snowflaked", arg, NULL};
+
+	for (int i = 0; i < 2; i++) {
+		g_autoptr(GError) error = NULL;
+
+		g_file_set_contents(path, i == 0 ? G "thread=1\n" : G "threads=x\n", -1, NULL);
+		g_assert_null(options_new_from_args(2, argv, &error));
+		g_assert_true(g_str_has_prefix(error->message, begin));
+	}
+	unlink(path);
+	rmdir(directory);
 }
 
 TEST("/options/file-with-nul", test_file_with_nul)
