@@ -575,7 +575,8 @@ static gboolean check_live(Quarantine *self)
 	self->tree = found;
 	if (given.even_if_servers_live || count_claims(found) == 0)
 		return TRUE;
-	ctl_output_complain("nothing was changed: %u servers are running", count_claims(found));
+	ctl_output_complain("nothing was changed: %u server%s running", count_claims(found),
+			    count_claims(found) == 1 ? " is" : "s are");
 	complain_of_servers(found);
 	ctl_output_complain("stop them, or block their access to this ZooKeeper, and run the "
 			    "command again; --even-if-servers-live skips this check");
@@ -673,7 +674,8 @@ static gboolean check_nobody_came(const Quarantine *self)
 		is_safe = FALSE;
 	}
 	if (count_claims(tree) > 0) {
-		ctl_output_complain("%u servers registered in the meantime", count_claims(tree));
+		ctl_output_complain("%u server%s registered in the meantime", count_claims(tree),
+				    count_claims(tree) == 1 ? "" : "s");
 		complain_of_servers(tree);
 		is_safe = FALSE;
 	}
@@ -767,22 +769,34 @@ static CtlRequest *request_registry(CtlZookeeper *zookeeper, GPtrArray *requests
 				    const Layout *layout, CtlRequest **out_read)
 {
 	char *key = znode_layout(root);
+	g_autoptr(GPtrArray) parents = znode_parents(key);
 	g_autofree char *new_id = g_uuid_string_random();
 	g_autofree char *identity = znode_registry_to_json(new_id);
 	g_autofree char *data = znode_layout_to_json(layout);
 	CtlRequest *request;
 
 	/* a parent may already exist even if this client has no permission to create it */
-	for (const char *slash = strchr(key + 1, '/'); slash != NULL;
-	     slash = strchr(slash + 1, '/'))
-		ctl_zookeeper_write(zookeeper, requests, g_strndup(key, (gsize)(slash - key)),
-				    STORE_NONE, "")
+	for (guint i = 0; i < parents->len; i++)
+		ctl_zookeeper_write(zookeeper, requests, g_strdup(parents->pdata[i]), STORE_NONE,
+				    "")
 			->may_be_denied = TRUE;
 	ctl_zookeeper_write(zookeeper, requests, znode_registry(root), STORE_NONE, identity);
 	request = ctl_zookeeper_write(zookeeper, requests, key, STORE_NONE, data);
 	/* another client may have written the ID */
 	*out_read = ctl_zookeeper_read(zookeeper, requests, znode_registry(root));
 	return request;
+}
+
+/* Returns: (transfer full) (nullable): the registry's ID in an answer; %NULL with an error set. */
+static char *read_registry_id(const CtlRequest *request, GError **error)
+{
+	const StoreRecord *record = ctl_request_record(request);
+	char *id = znode_registry_from_json(record != NULL ? record->data : NULL,
+					    record != NULL ? record->length : 0, error);
+
+	if (id == NULL)
+		g_prefix_error(error, "%s: ", request->key);
+	return id;
 }
 
 /* If two clients create a registry at once, the layout's znode decides. */
@@ -793,8 +807,7 @@ static CtlStatus run_init(const CtlOptions *options, const ZookeeperHosts *hosts
 	g_autoptr(CtlZookeeper) zookeeper = NULL;
 	g_autoptr(GError) error = NULL;
 	g_autofree char *id = NULL, *name = NULL;
-	const CtlRequest *before, *of_servers, *write;
-	const StoreRecord *record;
+	const CtlRequest *before, *identity, *of_servers, *write;
 	CtlRequest *read;
 	Layout layout = LAYOUT_TWITTER;
 
@@ -806,6 +819,7 @@ static CtlStatus run_init(const CtlOptions *options, const ZookeeperHosts *hosts
 	do {
 		g_ptr_array_set_size(reads, 0);
 		before = ctl_zookeeper_read(zookeeper, reads, znode_layout(hosts->root));
+		identity = ctl_zookeeper_read(zookeeper, reads, znode_registry(hosts->root));
 		of_servers = ctl_zookeeper_read(zookeeper, reads, znode_datacenters(hosts->root));
 		if (!ctl_zookeeper_wait(zookeeper, reads, &error))
 			return ctl_output_fail(error);
@@ -820,6 +834,13 @@ static CtlStatus run_init(const CtlOptions *options, const ZookeeperHosts *hosts
 					    before->key, of_servers->key);
 			return CTL_FAILED;
 		}
+		/* an earlier attempt may have ended before it created the layout */
+		if (ctl_request_record(identity) != NULL) {
+			g_autofree char *earlier_id = read_registry_id(identity, &error);
+
+			if (earlier_id == NULL)
+				return ctl_output_fail(error);
+		}
 		g_ptr_array_set_size(writes, 0);
 		write = request_registry(zookeeper, writes, hosts->root, &layout, &read);
 		if (!ctl_zookeeper_wait(zookeeper, writes, &error))
@@ -832,13 +853,9 @@ static CtlStatus run_init(const CtlOptions *options, const ZookeeperHosts *hosts
 				    hosts->root, hosts->servers);
 		return CTL_FAILED;
 	}
-	record = ctl_request_record(read);
-	id = znode_registry_from_json(record != NULL ? record->data : NULL,
-				      record != NULL ? record->length : 0, &error);
-	if (id == NULL) {
-		g_prefix_error(&error, "%s: ", read->key);
+	id = read_registry_id(read, &error);
+	if (id == NULL)
 		return ctl_output_fail(error);
-	}
 	name = layout_name(&layout);
 	if (options->json) {
 		JsonObject *object = json_object_new();

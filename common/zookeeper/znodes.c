@@ -84,6 +84,16 @@ char *znode_reservation(const char *root, guint datacenter_id, guint worker_id)
 	return g_strdup_printf("%s/%u", parent, worker_id);
 }
 
+GPtrArray *znode_parents(const char *path)
+{
+	GPtrArray *parents = g_ptr_array_new_with_free_func(g_free);
+
+	for (const char *slash = strchr(path + 1, '/'); slash != NULL;
+	     slash = strchr(slash + 1, '/'))
+		g_ptr_array_add(parents, g_strndup(path, (gsize)(slash - path)));
+	return parents;
+}
+
 char *znode_claim_prefix(const char *nonce)
 {
 	return g_strconcat(CLAIM_PREFIX, nonce, "-", NULL);

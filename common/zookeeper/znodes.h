@@ -44,6 +44,10 @@ char *znode_claims(const char *root, guint datacenter_id);
 char *znode_reservations(const char *root, guint datacenter_id);
 char *znode_reservation(const char *root, guint datacenter_id, guint worker_id);
 
+/* Returns: (transfer full) (element-type utf8): the paths of the parents of @path, the root's
+ * first. */
+GPtrArray *znode_parents(const char *path);
+
 /* Returns: (transfer full): "claim-NONCE-", to which ZooKeeper appends a sequence number. */
 char *znode_claim_prefix(const char *nonce);
 

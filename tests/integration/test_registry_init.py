@@ -48,8 +48,17 @@ class Init(RegistryTest):
                          self.registry_id())
 
     def test_a_server_that_makes_it(self):
-        """In a registry that the server may create, each datacenter is new."""
+        """In a registry that the server has created, each datacenter is new."""
         self.assertIsNone(self.member("--create-registry").find("datacenter-created"))
+
+    def test_a_server_that_may_make_one_that_exists(self):
+        self.assert_ok(self.init())
+        self.assertIsNotNone(self.member("--create-registry").find("datacenter-created"))
+
+    def test_an_id_that_does_not_parse(self):
+        self.kazoo.create(f"{self.registry.root}/registry", b"{", makepath=True)
+        self.assert_fails(self.init(), 1, f"{self.registry.root}/registry: ")
+        self.assertIsNone(self.kazoo.exists(f"{self.registry.root}/layout"))
 
     def test_a_root_below_others(self):
         self.registry.root += "/a/b"

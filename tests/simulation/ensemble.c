@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "common/zookeeper/znodes.h"
+
 /* The lag of a follower: usually short, sometimes long. */
 #define LAG_MIN_US      100
 #define LAG_MAX_US      MS(5)
@@ -651,13 +653,11 @@ const char *ensemble_read(const char *path)
 
 void ensemble_write(const char *path, const char *data)
 {
-	for (const char *slash = strchr(path + 1, '/'); slash != NULL;
-	     slash = strchr(slash + 1, '/')) {
-		g_autofree char *parent = g_strndup(path, (gsize)(slash - path));
+	g_autoptr(GPtrArray) parents = znode_parents(path);
 
-		if (ensemble_read(parent) == NULL)
-			make_znode(parent, "", NULL, 0);
-	}
+	for (guint i = 0; i < parents->len; i++)
+		if (ensemble_read(parents->pdata[i]) == NULL)
+			make_znode(parents->pdata[i], "", NULL, 0);
 	if (ensemble_read(path) == NULL)
 		make_znode(path, data, NULL, 0);
 	else

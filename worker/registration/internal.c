@@ -84,7 +84,7 @@ void registration_lose_claim(Registration *self)
 {
 	self->facts.claim = CLAIM_UNKNOWN;
 	self->facts.prepared = FALSE;
-	registration_read_again(self);
+	registration_forget_record(self);
 }
 
 void registration_note_error(Registration *self, const StoreMessage *answer)
@@ -182,7 +182,7 @@ void registration_note_time(Registration *self, gint64 time_ms, gint64 sent_ns, 
 	self->facts.wants_time = FALSE;
 }
 
-void registration_read_again(Registration *self)
+void registration_forget_record(Registration *self)
 {
 	self->connection.record_was_read = FALSE;
 	self->connection.record_was_written = FALSE;

@@ -113,8 +113,9 @@ typedef struct {
 		guint64 request;
 	} step;
 
-	gboolean has_begun;        /* the keeper has begun its first operation */
-	gboolean has_served;       /* a claim has succeeded before */
+	gboolean has_begun;  /* the keeper has begun its first operation */
+	gboolean has_served; /* a claim has succeeded before */
+	gboolean has_created_registry;
 	gboolean extension_failed; /* the last extension has failed */
 
 	/* The keeper's current operation, facts.operation: when it began, its arguments and its
@@ -263,6 +264,6 @@ void registration_complain_of(Registration *self, const char *key, StoreOutcome 
 /* Computes the store's clock from the time of a write. @time_ms: 0 if the store reported no time */
 void registration_note_time(Registration *self, gint64 time_ms, gint64 sent_ns, gint64 received_ns);
 
-/* Prepares for a new connection: discards all facts about the last one, so that the held record is
- * read before anything is written. */
-void registration_read_again(Registration *self);
+/* Forgets that the held record has been read and written on this connection, so that it is read
+ * before anything is written. */
+void registration_forget_record(Registration *self);

@@ -107,9 +107,10 @@ static void judge_clock(PeerReport *self, GArray *offsets_ms, gint64 offset_ms, 
 	add_contradiction(
 		self, PEER_CLOCK, NULL,
 		"timestamp sanity check failed: the clock is %" G_GINT64_FORMAT
-		" ms %s the median of %u servers of the datacenter; the limit is %" G_GINT64_FORMAT
+		" ms %s the median of %u server%s of the datacenter; the limit is %" G_GINT64_FORMAT
 		" ms; correct the clock, or raise --max-clock-skew",
-		(gint64)llabs(ahead_ms), ahead_ms > 0 ? "ahead of" : "behind", n, max_skew_ms);
+		(gint64)llabs(ahead_ms), ahead_ms > 0 ? "ahead of" : "behind", n, n == 1 ? "" : "s",
+		max_skew_ms);
 }
 
 void peer_report_judge(const GPtrArray *peers, const PeerAnswer *answers, guint datacenter_id,

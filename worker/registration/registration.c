@@ -125,7 +125,7 @@ static void take_message(Registration *self, const StoreMessage *message)
 		self->facts.prepared = FALSE;
 		self->facts.acls_checked = FALSE;
 		self->facts.pause_ends_at_us = 0;
-		registration_read_again(self);
+		registration_forget_record(self);
 		/* retry now: an extension may have failed because there was no connection, or a
 		 * claim may be waiting without a watch in the new session */
 		if (self->extension_failed || claim_waits(self))
@@ -344,13 +344,9 @@ static void take_events(Registration *self)
 /* Begins steps until an answer is awaited, or the state has no step. */
 static void run_steps(Registration *self)
 {
-	void (*start)(Registration * self);
-
-	do {
+	while (!self->step.busy) {
 		RegistrationState next;
 
-		if (self->step.busy)
-			return;
 		reservation_check_is_read(self);
 		next = registration_plan_next(&self->facts);
 		if (next != self->step.state)
@@ -358,10 +354,10 @@ static void run_steps(Registration *self)
 				  log_text("from", registration_state_name(self->step.state)),
 				  log_text("to", registration_state_name(next)));
 		self->step.state = next;
-		start = STEPS[next].start;
-		if (start != NULL)
-			start(self);
-	} while (start != NULL);
+		if (STEPS[next].start == NULL)
+			return;
+		STEPS[next].start(self);
+	}
 }
 
 static gboolean registry_poll(Registry *registry, gint64 now_tick, gint64 stop_by_us,

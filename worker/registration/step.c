@@ -64,27 +64,25 @@ static void make_next_record(Registration *self)
  * key */
 static void make_records(Registration *self, const char *const keys[], gboolean with_parents)
 {
-	GPtrArray *missing = g_ptr_array_new_with_free_func(g_free);
+	GPtrArray *missing =
+		with_parents ? znode_parents(keys[0]) : g_ptr_array_new_with_free_func(g_free);
 
 	g_clear_pointer(&self->preparation.missing, g_ptr_array_unref);
 	self->preparation.missing = missing;
 	self->preparation.n_made = 0;
-	for (const char *slash = strchr(keys[0] + 1, '/'); with_parents && slash != NULL;
-	     slash = strchr(slash + 1, '/'))
-		g_ptr_array_add(missing, g_strndup(keys[0], (gsize)(slash - keys[0])));
 	self->preparation.n_parents = missing->len;
 	for (guint i = 0; keys[i] != NULL; i++)
 		g_ptr_array_add(missing, g_strdup(keys[i]));
 	make_next_record(self);
 }
 
-/* Warns that the datacenter is new, because its ID can be a typing error. In a new registry, each
- * datacenter is new. */
+/* Warns that the datacenter is new, because its ID can be a typing error. In a registry that this
+ * server has created, each datacenter is new. */
 static void report_new_datacenter(const Registration *self)
 {
 	g_autofree char *path = g_path_get_dirname(self->keys.reservations);
 
-	if (!self->config.create_registry)
+	if (!self->has_created_registry)
 		log_event(LOG_DATACENTER_CREATED,
 			  log_number("datacenter_id", self->config.datacenter_id),
 			  log_text("path", path),
@@ -96,11 +94,12 @@ static void take_made_record(Registration *self, const StoreMessage *answer)
 {
 	gboolean exists = answer->outcome == STORE_OK || answer->outcome == STORE_CONFLICT;
 	gboolean is_parent = self->preparation.n_made < self->preparation.n_parents;
+	const char *key = self->preparation.missing->pdata[self->preparation.n_made];
 
-	/* the last record of a datacenter, which no other server has created */
-	if (answer->outcome == STORE_OK &&
-	    g_str_equal(self->preparation.missing->pdata[self->preparation.n_made],
-			self->keys.reservations))
+	/* the last record of a registry or a datacenter, which no other server has created */
+	if (answer->outcome == STORE_OK && g_str_equal(key, self->keys.layout))
+		self->has_created_registry = TRUE;
+	if (answer->outcome == STORE_OK && g_str_equal(key, self->keys.reservations))
 		report_new_datacenter(self);
 	/* a parent may already exist even if this server has no permission to create it */
 	if (exists || is_parent) {
@@ -267,7 +266,7 @@ static void take_prepared(Registration *self, const StoreMessage *answer, const 
 	case PREPARATION_LIMITS:
 		check_limits(self, record);
 		break;
-	/* they were raised by this server, or by another one whose limits may be lower, so read
+	/* this server has raised the limits, or another one whose limits may be lower, so read
 	 * them again */
 	case PREPARATION_RAISING:
 		if (answer->outcome == STORE_ABSENT)

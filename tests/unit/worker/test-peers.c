@@ -69,7 +69,7 @@ static const struct {
 	{"the largest skew", 5, {TRUE, ITS_NONCE, 3, 5, OFFSET_MS - MAX_SKEW_MS, NULL}, 'a',
 	 {NULL}},
 	{"one more", 5, {TRUE, ITS_NONCE, 3, 5, OFFSET_MS - MAX_SKEW_MS - 1, NULL}, 'a',
-	 {"the clock is 10001 ms ahead of the median of 1 servers of the datacenter; the limit is "
+	 {"the clock is 10001 ms ahead of the median of 1 server of the datacenter; the limit is "
 	  "10000 ms; "}},
 	{"the time of another life", 5, {TRUE, (char *)"9", 3, 5, 0, NULL}, 's', {NULL}},
 	/* clang-format on */
@@ -394,15 +394,15 @@ TEST("/peer-check/contradictions", test_contradictions)
 		{answer_as_server, NULL, 3, 8, 0, " reports 7, but its claim contains 8; "},
 		{answer_as_server, NULL, 4, 7, 0, " reports 3, but its claim is in datacenter 4, "},
 		/* HANG_GUARD_MS limits the time between the two readings */
-		{answer_as_server, NULL, 3, 7, 3600000, " ms ahead of the median of 1 servers "},
-		{answer_as_server, NULL, 3, 7, -3600000, " ms behind the median of 1 servers "},
+		{answer_as_server, NULL, 3, 7, 3600000, " ms ahead of the median of 1 server "},
+		{answer_as_server, NULL, 3, 7, -3600000, " ms behind the median of 1 server "},
 		{answer_as_of_2010, "", 3, 7, 0, NULL},
 		{answer_as_of_2010, "", 3, -1, 0, NULL},
 		{answer_as_of_2010, "", 3, 8, 0, " reports 7, but its claim contains 8; "},
 		{answer_as_of_2010, NULL, 3, 8, 0, NULL},
-		{answer_extreme, &LOWEST, 3, -1, 0, " ms ahead of the median of 1 servers "},
-		{answer_extreme, &BELOW_0, 3, -1, 0, " ms ahead of the median of 1 servers "},
-		{answer_extreme, &HIGHEST, 3, -1, 0, " ms behind the median of 1 servers "},
+		{answer_extreme, &LOWEST, 3, -1, 0, " ms ahead of the median of 1 server "},
+		{answer_extreme, &BELOW_0, 3, -1, 0, " ms ahead of the median of 1 server "},
+		{answer_extreme, &HIGHEST, 3, -1, 0, " ms behind the median of 1 server "},
 	};
 
 	for (gsize i = 0; i < G_N_ELEMENTS(CASES); i++) {
