@@ -45,19 +45,21 @@ static gboolean check_root(const char *root, GError **error)
 
 	for (const char *c = root; *c != '\0'; c++) {
 		if (!g_ascii_isgraph(*c))
-			fault = "a character that is not printable ASCII";
+			fault = "has a character that is not printable ASCII";
 	}
 	for (gsize i = 0; fault == NULL && (i == 0 || names[i] != NULL); i++) {
 		if (names[i] == NULL || names[i][0] == '\0')
-			fault = "a slash too many";
+			fault = "has a slash too many";
 		else if (strcmp(names[i], ".") == 0)
-			fault = "a \".\"";
+			fault = "has a \".\"";
 		else if (strcmp(names[i], "..") == 0)
-			fault = "a \"..\"";
+			fault = "has a \"..\"";
 	}
+	if (fault == NULL && strcmp(names[0], "zookeeper") == 0)
+		fault = "belongs to ZooKeeper itself; use another one";
 	if (fault != NULL)
-		g_set_error(error, G_OPTION_ERROR, G_OPTION_ERROR_BAD_VALUE,
-			    "the path \"%s\" has %s", shown, fault);
+		g_set_error(error, G_OPTION_ERROR, G_OPTION_ERROR_BAD_VALUE, "the path \"%s\" %s",
+			    shown, fault);
 	return fault == NULL;
 }
 

@@ -72,6 +72,8 @@ TEST("/zookeeper-hosts/bad", test_bad)
 		{"a/.", "has a \".\""},
 		{"a/b/../c", "has a \"..\""},
 		{"a/b c", "printable ASCII"},
+		{"a/zookeeper", "the path \"/zookeeper\" belongs to ZooKeeper itself"},
+		{"a/zookeeper/b", "belongs to ZooKeeper itself; use another one"},
 		{"a/b\n", "\"/b\\x0a\""},
 		{"a/\xc3\xa9", "printable ASCII"},
 	};
