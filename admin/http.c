@@ -4,7 +4,6 @@
 #include <errno.h>
 #include <gio/gio.h>
 #include <poll.h>
-#include <pthread.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/resource.h>
@@ -14,6 +13,7 @@
 #include "admin/request.h"
 #include "common/log.h"
 #include "common/socket.h"
+#include "common/thread.h"
 #include "core/text.h"
 
 /*
@@ -450,7 +450,6 @@ static void *serve_http(void *data)
 {
 	AdminHttp *self = data;
 
-	pthread_setname_np(pthread_self(), "admin");
 	/* lowers the priority of this thread only; the server still works if this fails */
 	setpriority(PRIO_PROCESS, (id_t)gettid(), NICENESS);
 	while (polled_at(self, POLLED_STOP)->revents == 0) {
@@ -543,7 +542,7 @@ void admin_http_listen(AdminHttp *self, int fd)
 
 gboolean admin_http_start(AdminHttp *self, GError **error)
 {
-	int failure = pthread_create(&self->thread, NULL, serve_http, self);
+	int failure = thread_start(&self->thread, "admin", serve_http, self);
 
 	if (failure != 0) {
 		g_set_error(error, G_IO_ERROR, g_io_error_from_errno(failure),

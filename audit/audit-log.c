@@ -3,13 +3,13 @@
 
 #include <errno.h>
 #include <gio/gio.h>
-#include <pthread.h>
 #include <stdatomic.h>
 
 #include "audit/entry.h"
 #include "audit/sink-report.h"
 #include "audit/sink.h"
 #include "common/log.h"
+#include "common/thread.h"
 #include "core/random.h"
 
 /* How long the thread pauses after it has written all draws. While there are no draws, the pause
@@ -200,7 +200,7 @@ static gpointer writer_thread(gpointer user_data)
 		if (round == ROUND_IDLE)
 			ms = MIN(MAX(ms, BUSY_NAP_MS) * 2, IDLE_NAP_MS);
 		else if (round == ROUND_FAILED)
-			ms = MIN(RETRY_FIRST_MS << MIN(self->report.failures - 1, 16),
+			ms = MIN(RETRY_FIRST_MS << MIN(self->report.n_consecutive_failures - 1, 16),
 				 RETRY_MOST_MS);
 		else
 			ms = round == ROUND_WROTE_ALL ? BUSY_NAP_MS : 0;
@@ -339,7 +339,7 @@ gboolean audit_log_start(AuditLog *self, GError **error)
 {
 	for (guint i = 0; i < self->writers->len; i++) {
 		Writer *writer = self->writers->pdata[i];
-		int failure = pthread_create(&writer->thread, NULL, writer_thread, writer);
+		int failure = thread_start(&writer->thread, "audit", writer_thread, writer);
 
 		if (failure != 0) {
 			g_set_error(error, G_IO_ERROR, g_io_error_from_errno(failure),
@@ -347,7 +347,6 @@ gboolean audit_log_start(AuditLog *self, GError **error)
 			return FALSE;
 		}
 		writer->running = TRUE;
-		pthread_setname_np(writer->thread, "audit");
 	}
 	return TRUE;
 }
@@ -367,10 +366,9 @@ void audit_log_finish(AuditLog *self, gint64 by_us)
 
 void audit_log_join(AuditLog *self)
 {
-	AuditSinkStatus status;
-
-	for (guint i = 0; audit_log_get_sink(self, i, &status); i++) {
+	for (guint i = 0; i < self->writers->len; i++) {
 		Writer *writer = self->writers->pdata[i];
+		AuditSinkStatus status;
 		guint64 reported, lost;
 		gint64 until_us;
 
@@ -418,7 +416,8 @@ gboolean audit_log_get_sink(const AuditLog *self, guint nth, AuditSinkStatus *ou
 		.sink = writer->name,
 		.queued_ids = put - written,
 		.dropped_ids = count_dropped_ids(writer),
-		.failing = atomic_load_explicit(&writer->report.failing, memory_order_relaxed),
+		.is_failing =
+			atomic_load_explicit(&writer->report.is_failing, memory_order_relaxed),
 	};
 	return TRUE;
 }
@@ -430,7 +429,7 @@ AuditSinkStatus audit_log_sum(const AuditLog *self)
 	for (guint i = 0; audit_log_get_sink(self, i, &status); i++) {
 		sum.queued_ids += status.queued_ids;
 		sum.dropped_ids += status.dropped_ids;
-		sum.failing |= status.failing;
+		sum.is_failing |= status.is_failing;
 	}
 	return sum;
 }

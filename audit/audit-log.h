@@ -62,7 +62,7 @@ typedef struct {
 	const char *sink; /* the target as the operator wrote it; lives as long as the log */
 	/* IDs that wait to be written, and IDs dropped since the start */
 	guint64 queued_ids, dropped_ids;
-	gboolean failing; /* the sink is failing, according to its last log event */
+	gboolean is_failing; /* the sink is failing, according to its last log event */
 } AuditSinkStatus;
 
 /* Can be called from any thread. Returns %FALSE if there is no sink number @nth, counted from 0. */

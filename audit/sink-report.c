@@ -22,12 +22,12 @@ void audit_sink_report_failure(AuditSinkReport *self, const char *error, guint64
 	g_free(self->last_error);
 	self->last_error = g_strdup(error);
 	self->failed_last_at_us = now_us;
-	self->failures++;
-	self->all_failures++;
-	if (self->failing)
+	self->n_consecutive_failures++;
+	self->n_outage_failures++;
+	if (self->is_failing)
 		return;
-	self->failing = TRUE;
-	self->all_failures = 1;
+	self->is_failing = TRUE;
+	self->n_outage_failures = 1;
 	self->failed_first_at_us = now_us;
 	self->dropped_at_start = dropped_ids;
 	self->dropped_reported = dropped_ids;
@@ -36,7 +36,7 @@ void audit_sink_report_failure(AuditSinkReport *self, const char *error, guint64
 
 void audit_sink_report_success(AuditSinkReport *self)
 {
-	self->failures = 0;
+	self->n_consecutive_failures = 0;
 }
 
 void audit_sink_report_missing(AuditSinkReport *self, guint64 ids)
@@ -48,9 +48,9 @@ static void log_recovery(AuditSinkReport *self, guint64 dropped_ids)
 {
 	gint64 failed_us = self->failed_last_at_us - self->failed_first_at_us;
 
-	self->failing = FALSE;
+	self->is_failing = FALSE;
 	log_event(LOG_AUDIT_RECOVERED, log_text("sink", self->sink),
-		  log_number("failures", self->all_failures),
+		  log_number("failures", self->n_outage_failures),
 		  log_number("failed_ms", failed_us / G_TIME_SPAN_MILLISECOND),
 		  log_number("dropped_ids", (gint64)(dropped_ids - self->dropped_at_start)));
 }
@@ -70,10 +70,10 @@ static void log_drops(AuditSinkReport *self, guint64 dropped_ids, gint64 now_us)
 void audit_sink_report_log(AuditSinkReport *self, guint64 dropped_ids, gint64 now_us,
 			   gboolean is_end)
 {
-	if (self->failing && self->failures == 0 && !is_end &&
+	if (self->is_failing && self->n_consecutive_failures == 0 && !is_end &&
 	    now_us - self->failed_last_at_us >= RECOVERED_AFTER_US)
 		log_recovery(self, dropped_ids);
-	if (self->failing && dropped_ids > self->dropped_reported &&
+	if (self->is_failing && dropped_ids > self->dropped_reported &&
 	    now_us >= self->next_drop_event_at_us)
 		log_drops(self, dropped_ids, now_us);
 	if (self->unlogged_missing > 0 && (is_end || now_us >= self->next_gap_event_at_us)) {

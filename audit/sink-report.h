@@ -13,10 +13,10 @@
 typedef struct {
 	const char *sink; /* the name of the sink in the log; borrowed */
 	/* the last event says that the sink fails; any thread can read it */
-	_Atomic gboolean failing;
-	guint failures; /* consecutive failures */
+	_Atomic gboolean is_failing;
+	guint n_consecutive_failures;
 	/* the current or last outage, which begins with the event that the sink fails */
-	guint all_failures;
+	guint n_outage_failures;
 	gint64 failed_first_at_us, failed_last_at_us;
 	char *last_error;         /* (nullable) */
 	guint64 dropped_at_start; /* IDs that were dropped before it */

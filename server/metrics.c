@@ -522,7 +522,7 @@ static void write_sinks(GString *text, const Metric *metric, const MetricsReadin
 			text, &metric->family, (const MetricsLabel[]){{"sink", name}, {0}},
 			metric->value == GAUGE_AUDIT_QUEUED    ? status.queued_ids
 			: metric->value == GAUGE_AUDIT_DROPPED ? status.dropped_ids
-							       : (guint64)status.failing);
+							       : (guint64)status.is_failing);
 	}
 }
 

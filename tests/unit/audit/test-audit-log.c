@@ -49,19 +49,19 @@ TEST("/audit-log/status", test_status)
 	audit_producer_issued(producer, &run, "agent", 5);
 	for (guint nth = 0; nth < 2; nth++) {
 		g_assert_cmpuint(status_of(log, nth).queued_ids, ==, 5);
-		g_assert_false(status_of(log, nth).failing);
+		g_assert_false(status_of(log, nth).is_failing);
 	}
 	g_assert_true(audit_log_start(log, NULL));
-	while ((status_of(log, 0).queued_ids > 0 || !status_of(log, 1).failing) &&
+	while ((status_of(log, 0).queued_ids > 0 || !status_of(log, 1).is_failing) &&
 	       g_get_monotonic_time() < limit_us)
 		g_usleep(1000); /* lint: allow sleep: until both have tried */
 	g_assert_cmpstr(status_of(log, 0).sink, ==, file);
 	g_assert_cmpuint(status_of(log, 0).queued_ids, ==, 0);
 	g_assert_cmpuint(status_of(log, 0).dropped_ids, ==, 0);
-	g_assert_false(status_of(log, 0).failing);
+	g_assert_false(status_of(log, 0).is_failing);
 	g_assert_cmpstr(status_of(log, 1).sink, ==, "scribe://127.0.0.1:1");
 	g_assert_cmpuint(status_of(log, 1).queued_ids, ==, 5);
-	g_assert_true(status_of(log, 1).failing);
+	g_assert_true(status_of(log, 1).is_failing);
 	g_assert_false(audit_log_get_sink(log, 2, &untouched));
 	g_assert_cmpstr(untouched.sink, ==, "untouched");
 	g_assert_cmpint(g_unlink(path), ==, 0);

@@ -55,7 +55,7 @@ TEST("/sink-report/long-outage", test_long_outage)
 		dropped += i >= 5 ? 1000 : 0;
 		audit_sink_report_log(&report, dropped, now_us, FALSE);
 	}
-	g_assert_true(report.failing);
+	g_assert_true(report.is_failing);
 	assert_events(
 		"event=audit-failed sink=s error=\"" NO_ROOM "\"",
 		"event=audit-dropping sink=s error=\"" NO_ROOM "\" ids=1000 total_ids=1007 "
@@ -66,7 +66,7 @@ TEST("/sink-report/long-outage", test_long_outage)
 	audit_sink_report_success(&report);
 	audit_sink_report_missing(&report, dropped - 7);
 	audit_sink_report_log(&report, dropped, report.failed_last_at_us + SECOND, FALSE);
-	g_assert_false(report.failing);
+	g_assert_false(report.is_failing);
 	assert_events("event=audit-recovered sink=s failures=360 failed_ms=718000 "
 		      "dropped_ids=355000",
 		      "event=audit-gap sink=s ids=355000");
