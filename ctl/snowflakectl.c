@@ -319,6 +319,9 @@ static CtlStatus parse_and_run(int argc, char **argv)
 		complain_of_command(name != NULL ? name : given.arguments[0]);
 		return CTL_USAGE;
 	}
+	if (given.options.json && (given.help || is_help || given.version))
+		return ctl_output_misuse("--json has no effect on %s; remove it",
+					 given.version ? "--version" : "help");
 	if (given.help || is_help)
 		return run_help(command, is_help ? given.arguments : NULL);
 	if (given.version) {
@@ -353,10 +356,10 @@ int main(int argc, char **argv)
 	CtlStatus status;
 	int fd;
 
-	/* if descriptors 0 to 2 are closed, keep them from becoming sockets; writing to one of them
-	 * still fails */
+	/* if descriptors 0 to 2 are closed, keep them from becoming sockets; reading from them and
+	 * writing to them still fails */
 	do
-		fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+		fd = open("/dev/null", O_PATH | O_CLOEXEC);
 	while (fd >= 0 && fd <= STDERR_FILENO);
 	close(fd);
 	/* done before parsing, because the rest of the line may be invalid */

@@ -239,6 +239,8 @@ class Misuse(AuditTest):
         self.addCleanup(os.close, directory)
         self.assert_fails(self.audit(stdin=directory), 2,
                           "cannot read standard input: Is a directory")
+        self.assert_fails(self.audit("-", preexec_fn=lambda: os.close(0)), 1,
+                          "cannot read standard input: Bad file descriptor")
 
 
 SUMMARY = ("{} entries, {} of them repeated; {} IDs, {} of them issued more than once")

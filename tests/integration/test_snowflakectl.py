@@ -229,6 +229,8 @@ class Decode(CtlTest):
         directory = os.open("/", os.O_RDONLY)
         self.addCleanup(os.close, directory)
         self.assert_fails(run("decode", stdin=directory), 1, "cannot read standard input")
+        self.assert_fails(run("decode", preexec_fn=lambda: os.close(0)), 1,
+                          "cannot read standard input")
 
     def test_standard_output_that_is_closed(self):
         done = run("decode", 7, preexec_fn=lambda: os.close(1))
@@ -327,8 +329,17 @@ class Help(CtlTest):
         output = self.assert_ok(run("--help"))
         for word in (*self.COMMANDS, "help", "SNOWFLAKE_SERVERS", "COMMAND --help"):
             self.assertIn(word, output)
-        for arguments in (("-h",), ("help",), ("--json", "-h"), ("help", "-h"), ("help", "help")):
+        for arguments in (("-h",), ("help",), ("help", "-h"), ("help", "help")):
             self.assertEqual(self.assert_ok(run(*arguments)), output)
+
+    def test_without_json(self):
+        for arguments, what in ((("help",), "help"), (("id", "-h"), "help"),
+                                (("--version",), "--version")):
+            with self.subTest(arguments):
+                done = run("--json", *arguments)
+                self.assertEqual((done.returncode, done.stdout), (2, ""))
+                self.assertEqual(json.loads(done.stderr), {
+                    "error": f"--json has no effect on {what}; remove it", "kind": "usage"})
 
     def test_of_a_command(self):
         texts = set()
