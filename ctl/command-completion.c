@@ -255,9 +255,8 @@ static void print_values(const Line *self, const GOptionEntry *option)
 	}
 }
 
-/* @usage: the command's arguments in --help: "check FILE", "init|quarantine", "[COMMAND]",
- * "[ID...]". @place: index of the argument */
-static void print_arguments(const Line *self, const char *usage, guint place)
+/* @usage: "check FILE", "init|quarantine", "[COMMAND]", "[ID...]". @place: index of the argument */
+static void print_argument(const Line *self, const char *usage, guint place)
 {
 	g_auto(GStrv) places = g_strsplit(usage, " ", -1);
 	guint n_places = g_strv_length(places);
@@ -279,6 +278,15 @@ static void print_arguments(const Line *self, const char *usage, guint place)
 				print_candidate(self, words[i], NULL);
 		}
 	}
+}
+
+/* @usage: the command's arguments in --help, such as "check FILE | show" */
+static void print_arguments(const Line *self, const char *usage, guint place)
+{
+	g_auto(GStrv) usages = g_strsplit(usage, " | ", -1);
+
+	for (gsize i = 0; usages[i] != NULL; i++)
+		print_argument(self, usages[i], place);
 }
 
 /* @common: the options that all commands accept; NULL to complete for snowflaked */

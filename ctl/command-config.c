@@ -62,17 +62,56 @@ static gboolean check_files(Options *options, GError **error)
 	return TRUE;
 }
 
-static CtlStatus run_check(const CtlOptions *ctl_options, const char *file)
+/* Prints the options that differ from their defaults. */
+static void print_check(const Options *options, gboolean json, const char *file)
 {
 	static const char *const HEADS[] = {"option", "value", "default", NULL};
-	g_autoptr(GError) error = NULL;
-	g_autoptr(Options) options = NULL;
 	g_autoptr(Options) defaults = read_options(NULL, NULL);
 	g_autoptr(CtlTable) table = ctl_table_new(HEADS);
-	JsonObject *object;
-	JsonArray *array;
+	g_autoptr(JsonArray) array = json_array_new();
+	gboolean has_any = FALSE;
 
-	options = read_options(file, &error);
+	for (guint i = 0; i < OPTIONS_TABLE_LENGTH; i++) {
+		const OptionSpec *spec = &OPTIONS_TABLE[i];
+		g_autofree char *value = options_text_of(options, spec);
+		g_autofree char *otherwise = options_text_of(defaults, spec);
+
+		if (spec->only_args || g_strcmp0(value, otherwise) == 0)
+			continue;
+		has_any = TRUE;
+		if (json) {
+			JsonObject *element = json_object_new();
+
+			json_object_set_string_member(element, "option", spec->name);
+			ctl_format_json_text(element, "value", value);
+			ctl_format_json_text(element, "default", otherwise);
+			json_array_add_object_element(array, element);
+		} else {
+			ctl_table_add(table, g_strdup(spec->name));
+			ctl_table_add(table, ctl_format_path(value));
+			ctl_table_add(table, otherwise != NULL ? ctl_format_path(otherwise)
+							       : g_strdup("-"));
+		}
+	}
+	if (json) {
+		JsonObject *object = json_object_new();
+
+		ctl_format_json_text(object, "file", file);
+		json_object_set_boolean_member(object, "ok", TRUE);
+		json_object_set_array_member(object, "not_default", g_steal_pointer(&array));
+		ctl_output_print_object(object);
+		return;
+	}
+	ctl_output_print("ok\n");
+	if (has_any)
+		ctl_table_print(table);
+}
+
+static CtlStatus run_check(const CtlOptions *ctl_options, const char *file)
+{
+	g_autoptr(GError) error = NULL;
+	g_autoptr(Options) options = read_options(file, &error);
+
 	if (options == NULL) {
 		ctl_output_complain("%s", error->message);
 		return error->domain == G_FILE_ERROR ? CTL_USAGE : CTL_FAILED;
@@ -81,38 +120,27 @@ static CtlStatus run_check(const CtlOptions *ctl_options, const char *file)
 		ctl_output_complain("%s", error->message);
 		return CTL_FAILED;
 	}
-	object = json_object_new();
-	array = json_array_new();
-	for (guint i = 0; i < OPTIONS_TABLE_LENGTH; i++) {
-		const OptionSpec *spec = &OPTIONS_TABLE[i];
-		g_autofree char *value = options_text_of(options, spec);
-		g_autofree char *otherwise = options_text_of(defaults, spec);
-		JsonObject *element;
-
-		if (spec->only_args || g_strcmp0(value, otherwise) == 0)
-			continue;
-		ctl_table_add(table, g_strdup(spec->name));
-		ctl_table_add(table, ctl_format_path(value));
-		ctl_table_add(table,
-			      otherwise != NULL ? ctl_format_path(otherwise) : g_strdup("-"));
-		element = json_object_new();
-		json_object_set_string_member(element, "option", spec->name);
-		ctl_format_json_text(element, "value", value);
-		ctl_format_json_text(element, "default", otherwise);
-		json_array_add_object_element(array, element);
-	}
-	ctl_format_json_text(object, "file", file);
-	json_object_set_boolean_member(object, "ok", TRUE);
-	gboolean has_any = json_array_get_length(array) > 0;
-
-	json_object_set_array_member(object, "not_default", array);
-
-	g_autofree char *text = ctl_format_json(object);
-
-	ctl_output_print("%s\n", ctl_options->json ? text : "ok");
-	if (!ctl_options->json && has_any)
-		ctl_table_print(table);
+	print_check(options, ctl_options->json, file);
 	return CTL_OK;
+}
+
+static void add_setting_row(CtlTable *table, const char *option, const char *value,
+			    const char *source)
+{
+	ctl_table_add(table, g_strdup(option));
+	ctl_table_add(table, value != NULL ? ctl_format_path(value) : g_strdup("-"));
+	ctl_table_add(table, ctl_format_path(source));
+}
+
+static void add_setting_object(const CtlSettingSpec *spec, const char *value, const char *source)
+{
+	JsonObject *object = json_object_new();
+
+	json_object_set_string_member(object, "option", spec->option);
+	json_object_set_string_member(object, "variable", spec->variable);
+	ctl_format_json_text(object, "value", value);
+	ctl_format_json_text(object, "source", source);
+	ctl_output_add_object(object);
 }
 
 /* Prints the options of snowflakectl that the environment and config files can set, with their
@@ -133,19 +161,11 @@ static CtlStatus run_show(const CtlOptions *ctl_options)
 		const char *source = origin->source == CTL_SOURCE_DEFAULT        ? "default"
 				     : origin->source == CTL_SOURCE_COMMAND_LINE ? "command line"
 										 : origin->where;
-		JsonObject *object = json_object_new();
 
-		ctl_table_add(table, g_strdup(spec->option));
-		ctl_table_add(table, value != NULL ? ctl_format_path(value) : g_strdup("-"));
-		ctl_table_add(table, ctl_format_path(source));
-		json_object_set_string_member(object, "option", spec->option);
-		json_object_set_string_member(object, "variable", spec->variable);
-		ctl_format_json_text(object, "value", value);
-		ctl_format_json_text(object, "source", source);
 		if (options.json)
-			ctl_output_add_object(object);
+			add_setting_object(spec, value, source);
 		else
-			json_object_unref(object);
+			add_setting_row(table, spec->option, value, source);
 	}
 	ctl_output_end_array(options.json, TRUE);
 	if (!options.json)
@@ -166,7 +186,7 @@ static CtlStatus run_config(const CtlOptions *options, const char *const *argume
 
 const CtlCommand ctl_config_command = {
 	.name = "config",
-	.arguments = "check|show [FILE]",
+	.arguments = "check FILE | show",
 	.summary = "Checks snowflaked's config file, or shows snowflakectl's options.",
 	.details = "config show prints the options that the environment and the config files of "
 		   "snowflakectl can set, with the source of each value. "
