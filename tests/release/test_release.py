@@ -148,6 +148,17 @@ class Refusals(ReleaseTest):
         self.assertFalse(directory.exists())
 
 
+    def test_a_key_that_has_expired(self):
+        home, key = self.scratch / "gnupg", "expired@snowflake.invalid"
+        home.mkdir(mode=0o700)
+        environment = {**os.environ, "GNUPGHOME": str(home)}
+        self.addCleanup(run, "gpgconf", "--kill", "gpg-agent", env=environment)
+        run("gpg", "--batch", "--passphrase", "", "--faked-system-time", "20200101T000000",
+            "--quick-generate-key", key, "default", "default", "1d", env=environment)
+        self.refuse(1, "cannot sign: gpg ended with status ", "--sign", key,
+                    self.scratch / "release", GNUPGHOME=str(home))
+
+
 class Clients(ReleaseTest):
     """The client packages, in a network with a server of the release, and no other host."""
 
