@@ -108,9 +108,9 @@ static gpointer run_load(gpointer data)
 {
 	Load *self = data;
 
+	/* while the node has no IDs, a draw waits for them */
 	while (!g_atomic_int_get(&self->stop))
-		if (!draw_some(self->node, MOST, self->runs, NULL))
-			g_usleep(1000); /* lint: allow sleep: pause between retries */
+		draw_some(self->node, MOST, self->runs, NULL);
 	return NULL;
 }
 
