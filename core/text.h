@@ -17,10 +17,10 @@
  */
 char *text_escape(const char *bytes, gsize length);
 
-/* As text_escape(), but replaces the input after @max_bytes. */
+/* Escapes like text_escape(), but replaces the input after @max_bytes. */
 char *text_escape_up_to(const char *bytes, gsize length, gsize max_bytes);
 
-/* As text_escape(), but never replaces the end of the path. */
+/* Escapes like text_escape(), but never replaces the end of the path. */
 char *text_escape_path(const char *path);
 
 /* Parses @text, which must be a number from @min to @max and contain only digits of @base. If not,

@@ -59,7 +59,7 @@ static char *read_contents(int fd, const char *shown, gsize *out_length, GError 
 	return g_steal_pointer(&text);
 }
 
-/* As read_contents(). */
+/* Opens a file, and reads it with read_contents(). */
 static char *read_file(const char *path, const char *shown, gsize *out_length, GError **error)
 {
 	/* opening a FIFO must not block a server that rereads the file */
