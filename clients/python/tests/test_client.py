@@ -50,9 +50,9 @@ def forks_at(line):
                     os.waitpid(child, 0)
         return trace
 
-    client = Snowflake(sys.argv[1], agent="test", timeout={long_s})
+    client = Snowflake(sys.argv[1], agent="test", timeout=3)  # of the call that can fail
     while client.stats().buffered < 20:
-        client.next_id()
+        client.next_id({patient_s})
     while client._engine._waiters or not ({may_fork}):
         time.sleep(0)  # a refill is under way, or its thread ends
     if {is_empty}:
@@ -64,7 +64,8 @@ def forks_at(line):
         ids = []
     sys.settrace(None)
     if child is not None:
-        ids += [*client.next_ids(2), client.next_id(), client.next_id()]
+        ids += [*client.next_ids(2, {patient_s}), client.next_id({patient_s}),
+                client.next_id({patient_s})]
         print("parent" if child else "child", *ids, flush=True)
     if child == 0:
         os._exit(0)
@@ -141,13 +142,13 @@ class Calls(Case):
 class Ends(Programs):
     def test_a_program_ends_with_a_client_open(self):
         program = ("import sys; from snowflake_client import Snowflake\n"
-                   "client = Snowflake(sys.argv[1], agent='test')\n"
+                   f"client = Snowflake(sys.argv[1], agent='test', timeout={LONG_S})\n"
                    "for _ in range(1000): client.next_id()\n")
         self.run_program(program)
 
     def test_a_client_that_is_forgotten_leaves_nothing(self):
         peer = self.peer(Call.ids)
-        client = Snowflake(peer.address, agent="test")
+        client = Snowflake(peer.address, agent="test", timeout=LONG_S)
         for _ in range(1000):
             client.next_id()
         engine, reference = client._engine, weakref.ref(client)
@@ -239,7 +240,7 @@ class Fork(Programs):
                                             "[client.next_id()]", 1)):
             with self.subTest(fork=fork, is_empty=is_empty, call=call):
                 said = self.run_program(FORKS_AT_EACH_LINE.format(
-                    fork=fork, is_empty=is_empty, call=call, step=step, long_s=3,
+                    fork=fork, is_empty=is_empty, call=call, step=step, patient_s=LONG_S,
                     may_fork="True" if fork == "os.fork" else IS_ALONE)).splitlines()
                 ids = [int(word) for line in said for word in line.split()[1:]]
                 self.assertGreater(len(said), 16)
@@ -267,7 +268,7 @@ CLOSED_IN_A_CHILD = f"""
 import ctypes, os, sys
 from snowflake_client import Snowflake
 
-client = Snowflake(sys.argv[1], agent="test", prefetch=0)
+client = Snowflake(sys.argv[1], agent="test", prefetch=0, timeout={LONG_S})
 client.next_id()
 assert {IS_ALONE}
 child = ctypes.PyDLL(None).fork()
