@@ -102,6 +102,14 @@ gboolean ctl_notes_add_tree(CtlNotes *self, const CtlRegistryTree *tree)
 			      g_strdup_printf("... and %u more that do not belong to a server",
 					      tree->strange->len - MAX_STRANGE));
 	n_strange = self->len;
+	if (tree->registry_damage != NULL) {
+		g_autofree char *path = znode_registry(tree->root);
+
+		ctl_notes_add(self, NULL,
+			      g_strdup_printf("%s, which contains the registry's ID, is damaged: "
+					      "%s; restore it",
+					      path, tree->registry_damage));
+	}
 	for (guint i = 0; i < tree->datacenters->len; i++) {
 		const DatacenterListing *datacenter = tree->datacenters->pdata[i];
 		g_autoptr(GPtrArray) claims = ctl_registry_tree_order_claims(datacenter);
