@@ -1,11 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "ctl/notes.h"
 
+#include <gio/gio.h>
+
+#include "client/worker-conflict.h"
 #include "ctl/format.h"
 #include "ctl/output.h"
 
 #define MAX_STRANGE     32 /* maximum number of znodes that are named */
 #define MAX_UNREACHABLE 32 /* maximum number of servers named */
+#define MAX_CONFLICTS   32 /* maximum number of servers named that issue another's IDs */
 
 typedef struct {
 	char *topic;
@@ -74,6 +78,33 @@ void ctl_notes_add_unreachable(CtlNotes *self, const GPtrArray *workers)
 		ctl_notes_add(self, "unreachable",
 			      g_strdup_printf("... and %u more servers do not answer",
 					      n_unreachable - MAX_UNREACHABLE));
+}
+
+gboolean ctl_notes_add_conflicts(CtlNotes *self, const GPtrArray *workers)
+{
+	guint n_conflicts = 0;
+
+	for (guint i = 0; i < workers->len && n_conflicts < MAX_CONFLICTS; i++) {
+		const CtlWorker *worker = workers->pdata[i];
+
+		for (guint j = 0; j < i; j++) {
+			const CtlWorker *other = workers->pdata[j];
+			g_autofree char *name = ctl_worker_address(worker);
+			g_autofree char *other_name = ctl_worker_address(other);
+			g_autofree char *conflict =
+				worker_conflict_describe(&worker->said, &other->said, other_name);
+			g_autoptr(GError) failure = NULL;
+
+			if (conflict == NULL)
+				continue;
+			failure = g_error_new(G_IO_ERROR, G_IO_ERROR_EXISTS, "%s: %s", name,
+					      conflict);
+			ctl_notes_add_failure(self, failure);
+			n_conflicts++;
+			break;
+		}
+	}
+	return n_conflicts == 0;
 }
 
 gboolean ctl_notes_has_failure(const CtlNotes *self)

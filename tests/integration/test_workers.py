@@ -41,6 +41,8 @@ class Workers(RegistryTest):
         listed = self.listed("workers", status=1)
         for each in listed:
             self.assertRegex(each.pop("as_of"), r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$")
+            # this registry has no ID, so that of the server's state directory counts
+            self.assertEqual(each.pop("registry_id") is None, each["state"] == "unreachable")
         measured = [(each.pop("round_trip_us"), each.pop("clock_skew_us")) for each in listed]
         self.assertEqual(listed, [
             expected(0, 17, gone, "unreachable", gone_nonce, end + 2),
