@@ -88,6 +88,9 @@ struct Worker {
                               * those of its last ID, or before that of the connected server */
   10: optional string program /* kind embedded: the program and its machine, PROGRAM@HOST */
   11: optional string server /* kind relay: the server from which it requests IDs, host:port */
+  12: optional string registry_id /* a UUID: the ID of its registry or state directory; absent if
+                              * it is unknown, and for a relay. Two servers with different registry
+                              * IDs but the same datacenter ID and worker ID issue the same IDs */
 }
 
 /* A run: IDs of one tick that are consecutive numbers, first, first + 1, ... */

@@ -265,6 +265,7 @@ SnowflakeClientWorker *snowflake_client_worker_copy(const SnowflakeClientWorker 
 	copy->kind = g_strdup(worker->kind);
 	copy->program = g_strdup(worker->program);
 	copy->server = g_strdup(worker->server);
+	copy->registry_id = g_strdup(worker->registry_id);
 	return copy;
 }
 
@@ -278,6 +279,7 @@ void snowflake_client_worker_free(SnowflakeClientWorker *worker)
 	g_free(worker->kind);
 	g_free(worker->program);
 	g_free(worker->server);
+	g_free(worker->registry_id);
 	g_free(worker);
 }
 
@@ -293,6 +295,7 @@ static SnowflakeClientWorker *read_worker(ThriftReader *reader)
 	worker->kind = g_strdup("");
 	worker->program = g_strdup("");
 	worker->server = g_strdup("");
+	worker->registry_id = g_strdup("");
 	while ((type = thrift_reader_field(reader, &id)) != BINARY_STOP) {
 		if (id == 1 && type == BINARY_I32)
 			worker->datacenter_id = thrift_reader_i32(reader);
@@ -316,6 +319,8 @@ static SnowflakeClientWorker *read_worker(ThriftReader *reader)
 			replace_text(&worker->program, thrift_reader_text(reader));
 		else if (id == 11 && type == BINARY_STRING)
 			replace_text(&worker->server, thrift_reader_text(reader));
+		else if (id == 12 && type == BINARY_STRING)
+			replace_text(&worker->registry_id, thrift_reader_text(reader));
 		else
 			thrift_reader_skip(reader, type);
 	}

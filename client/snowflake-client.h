@@ -88,6 +88,10 @@ typedef struct {
 			    unknown */
 	char *program;   /* for an embedded node, PROGRAM@HOST; otherwise empty */
 	char *server;    /* for a relay, the server from which it requests IDs; otherwise empty */
+	/* a UUID: the ID of its registry or state directory. Empty if it is unknown, and for a
+	 * relay. Two servers with different registry IDs but the same datacenter ID and worker ID
+	 * issue the same IDs */
+	char *registry_id;
 } SnowflakeClientWorker;
 
 /* Returns: (transfer full): a copy */

@@ -104,8 +104,8 @@ typedef enum {
 	LOG_RELAY_DISCONNECTED, /* server, error. The last usable server, and its error. */
 	/* server, nonce, first_sender, error, servers, remedy. The server is excluded for 10
 	 * minutes, because its IDs are not unique. first_sender: server that sent the same ID
-	 * before; empty if IDs decreased. servers: number of such servers since the start. Not
-	 * limited. */
+	 * before, or that has the same worker ID in another registry; empty if IDs decreased.
+	 * servers: number of such servers since the start. Not limited. */
 	LOG_RELAY_SERVER_EXCLUDED,
 	LOG_RELAY_LAYOUT_DIFFERS, /* id, layout, remedy. The servers use a different layout. */
 	/* the clock; its steps are limited to one line a second */

@@ -2,6 +2,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "client/worker-conflict.h"
 #include "ctl/command.h"
 #include "ctl/format.h"
 #include "ctl/output.h"
@@ -46,6 +47,7 @@ typedef struct {
 	guint64 asked;
 	guint64 answered;
 	guint64 serving;
+	gboolean has_conflict; /* two servers issued the same IDs */
 } Pinger;
 
 /* Runs in a thread. */
@@ -95,10 +97,37 @@ static void print_target(const Target *target, gboolean json)
 		json_object_set_int_member(object, "worker_id", probe->worker_id);
 		if (state != NULL)
 			json_object_set_string_member(object, "state", state);
+		if (probe->worker != NULL && *probe->worker->registry_id != '\0')
+			json_object_set_string_member(object, "registry_id",
+						      probe->worker->registry_id);
 		json_object_set_int_member(object, "clock_skew_us", probe->clock_skew_us);
 		json_object_set_int_member(object, "round_trip_us", probe->round_trip_us);
 	}
 	ctl_output_add_object(object);
+}
+
+/* Reports each target that issues the same IDs as an earlier one. */
+static void report_conflicts(Pinger *self)
+{
+	for (guint i = 0; i < self->targets->len; i++) {
+		const Target *target = self->targets->pdata[i];
+
+		for (guint j = 0; j < i; j++) {
+			const Target *other = self->targets->pdata[j];
+			g_autofree char *conflict =
+				target->probe.worker != NULL && other->probe.worker != NULL
+					? worker_conflict_describe(target->probe.worker,
+								   other->probe.worker,
+								   other->server->text)
+					: NULL;
+
+			if (conflict == NULL)
+				continue;
+			ctl_output_complain("%s: %s", target->server->text, conflict);
+			self->has_conflict = TRUE;
+			break;
+		}
+	}
 }
 
 /* Pings all targets at once, so that a target that does not answer delays only the next round. */
@@ -124,6 +153,7 @@ static void ping_all(Pinger *self)
 					isatty(STDERR_FILENO) ? "\n" : "", self->answered,
 					self->asked));
 	ctl_output_flush();
+	report_conflicts(self);
 }
 
 static CtlStatus run_ping(const CtlOptions *options, G_GNUC_UNUSED const char *const *arguments)
@@ -158,7 +188,7 @@ static CtlStatus run_ping(const CtlOptions *options, G_GNUC_UNUSED const char *c
 		ping_all(&pinger);
 	}
 	ctl_output_end_array(options->json, TRUE);
-	return pinger.serving == pinger.asked ? CTL_OK : CTL_FAILED;
+	return pinger.serving == pinger.asked && !pinger.has_conflict ? CTL_OK : CTL_FAILED;
 }
 
 const CtlCommand ctl_ping_command = {
@@ -167,7 +197,8 @@ const CtlCommand ctl_ping_command = {
 	.details = "For each --server, prints datacenter ID, worker ID, state, clock difference "
 		   "and round-trip time, or the reason why there is no reply. Asks all servers at "
 		   "the same time. "
-		   "Exits with status 1 if a server did not reply or is not serving.",
+		   "Exits with status 1 if a server did not reply or is not serving, or if two "
+		   "servers of different registries have the same datacenter ID and worker ID.",
 	.entries = entries,
 	.run = run_ping,
 };

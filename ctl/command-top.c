@@ -323,6 +323,7 @@ typedef struct {
 	gint64 time_ms;     /* since the Unix epoch */
 	GPtrArray *workers; /* (element-type CtlWorker): NULL if no server answers */
 	CtlNotes *notes;
+	gboolean has_conflict; /* see ctl_notes_add_conflicts() */
 } List;
 
 typedef struct {
@@ -421,6 +422,7 @@ static void list_set_workers(List *self, Top *top, GPtrArray *workers)
 	GHashTable *counts;
 
 	self->workers = workers;
+	self->has_conflict = workers != NULL && !ctl_notes_add_conflicts(self->notes, workers);
 	self->time_ms = g_get_real_time() / 1000;
 	if (workers == NULL)
 		return;
@@ -491,6 +493,7 @@ static void show_list(Top *self, List *list)
 		ctl_output_print("%s\n", totals);
 	}
 	self->last = list;
+	ctl_watch_set_status(list->has_conflict ? CTL_FAILED : CTL_OK);
 	if (self->redraws)
 		draw_last(self);
 	ctl_output_flush();
@@ -648,7 +651,9 @@ const CtlCommand ctl_top_command = {
 	.details = "Finds the servers in the same way as snowflakectl workers. On a terminal, < "
 		   "and > select the "
 		   "sort column, r reverses the order, and q quits. Otherwise, prints one list "
-		   "after another; with --json, one object per line.",
+		   "after another; with --json, one object per line. Ends with status 1 if, in the "
+		   "last list, two servers of different registries have the same datacenter ID and "
+		   "worker ID.",
 	.takes_zookeeper = TRUE,
 	.entries = entries,
 	.run = run_top,

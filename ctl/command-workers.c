@@ -194,8 +194,10 @@ static CtlStatus list_by_servers(const CtlOptions *options)
 	if (fleet == NULL)
 		return CTL_USAGE;
 	workers = ctl_fleet_ask(fleet, notes);
-	if (workers != NULL)
+	if (workers != NULL) {
+		ctl_notes_add_conflicts(notes, workers);
 		print_workers(workers, options->json);
+	}
 	ctl_output_flush();
 	ctl_notes_complain(notes, NULL);
 	return workers != NULL && !ctl_notes_has_failure(notes) ? CTL_OK : CTL_FAILED;
@@ -225,6 +227,7 @@ static CtlStatus list_by_zookeeper(const CtlOptions *options, const ZookeeperHos
 
 		ctl_worker_ask_all(workers, options, FALSE);
 		ctl_notes_add_unreachable(notes, workers);
+		ctl_notes_add_conflicts(notes, workers);
 		if (workers->len == 0 && !options->json)
 			ctl_notes_add(notes, NULL, g_strdup("no server is registered"));
 		print_workers(workers, options->json);
@@ -254,7 +257,8 @@ const CtlCommand ctl_workers_command = {
 	.details = "With --zookeeper, reads the servers from ZooKeeper; otherwise, asks each "
 		   "--server for the servers that it knows. Then asks each server for its state "
 		   "and clock. Lists a server that does not reply as unreachable, prints the "
-		   "reason on standard error, and exits with status 1.",
+		   "reason on standard error, and exits with status 1. It does the same if two "
+		   "servers of different registries have the same datacenter ID and worker ID.",
 	.takes_zookeeper = TRUE,
 	.entries = entries,
 	.run = run_workers,

@@ -1,11 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "ctl/notes.h"
 
+#include <gio/gio.h>
+
+#include "client/worker-conflict.h"
 #include "ctl/format.h"
 #include "ctl/output.h"
 
 #define MAX_STRANGE     32 /* maximum number of znodes that are named */
 #define MAX_UNREACHABLE 32 /* maximum number of servers named */
+#define MAX_CONFLICTS   32 /* maximum number of servers named that issue another's IDs */
 
 typedef struct {
 	char *topic;
@@ -76,6 +80,33 @@ void ctl_notes_add_unreachable(CtlNotes *self, const GPtrArray *workers)
 					      n_unreachable - MAX_UNREACHABLE));
 }
 
+gboolean ctl_notes_add_conflicts(CtlNotes *self, const GPtrArray *workers)
+{
+	guint n_conflicts = 0;
+
+	for (guint i = 0; i < workers->len && n_conflicts < MAX_CONFLICTS; i++) {
+		const CtlWorker *worker = workers->pdata[i];
+
+		for (guint j = 0; j < i; j++) {
+			const CtlWorker *other = workers->pdata[j];
+			g_autofree char *name = ctl_worker_address(worker);
+			g_autofree char *other_name = ctl_worker_address(other);
+			g_autofree char *conflict =
+				worker_conflict_describe(&worker->said, &other->said, other_name);
+			g_autoptr(GError) failure = NULL;
+
+			if (conflict == NULL)
+				continue;
+			failure = g_error_new(G_IO_ERROR, G_IO_ERROR_EXISTS, "%s: %s", name,
+					      conflict);
+			ctl_notes_add_failure(self, failure);
+			n_conflicts++;
+			break;
+		}
+	}
+	return n_conflicts == 0;
+}
+
 gboolean ctl_notes_has_failure(const CtlNotes *self)
 {
 	for (guint i = 0; i < self->len; i++) {
@@ -102,6 +133,14 @@ gboolean ctl_notes_add_tree(CtlNotes *self, const CtlRegistryTree *tree)
 			      g_strdup_printf("... and %u more that do not belong to a server",
 					      tree->strange->len - MAX_STRANGE));
 	n_strange = self->len;
+	if (tree->registry_damage != NULL) {
+		g_autofree char *path = znode_registry(tree->root);
+
+		ctl_notes_add(self, NULL,
+			      g_strdup_printf("%s, which contains the registry's ID, is damaged: "
+					      "%s; restore it",
+					      path, tree->registry_damage));
+	}
 	for (guint i = 0; i < tree->datacenters->len; i++) {
 		const DatacenterListing *datacenter = tree->datacenters->pdata[i];
 		g_autoptr(GPtrArray) claims = ctl_registry_tree_order_claims(datacenter);

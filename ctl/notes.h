@@ -18,6 +18,9 @@ void ctl_notes_add_failure(CtlNotes *self, const GError *failure);
 /* Adds a note for each worker that does not answer (element-type CtlWorker), with the reason. If
  * there are many, adds their number instead. */
 void ctl_notes_add_unreachable(CtlNotes *self, const GPtrArray *workers);
+/* Adds a note for each worker that issues the same IDs as another one (element-type CtlWorker), as
+ * far as is known. Returns %FALSE if there is one. */
+gboolean ctl_notes_add_conflicts(CtlNotes *self, const GPtrArray *workers);
 /* Adds a note for each znode of @tree that does not belong to a server or does not parse. Returns
  * %FALSE if a record does not parse. */
 gboolean ctl_notes_add_tree(CtlNotes *self, const CtlRegistryTree *tree);

@@ -26,6 +26,7 @@ static char buffer[BUFFER_BYTES]; /* buffer of standard output */
 static pthread_mutex_t printing = PTHREAD_MUTEX_INITIALIZER;
 static atomic_bool is_ending;
 static atomic_int ending_signal; /* 0 if the reader of the output has ended */
+static atomic_int end_status = CTL_OK;
 
 /* The terminal, protected by its lock. */
 static struct {
@@ -113,8 +114,13 @@ static G_NORETURN void end_now(gboolean is_whole)
 
 	restore_terminal_for_good();
 	if (number == 0 || (number == SIGINT && ctl_output_has_printed()))
-		_exit(CTL_OK);
+		_exit(atomic_load(&end_status));
 	ctl_output_end_by_signal(number, is_whole);
+}
+
+void ctl_watch_set_status(CtlStatus status)
+{
+	atomic_store(&end_status, status);
 }
 
 /* Ends the program as soon as the current list is printed; if called a second time, immediately. */

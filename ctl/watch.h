@@ -3,12 +3,14 @@
 
 #include <glib.h>
 
+#include "ctl/output.h"
+
 /*
  * A live view: a command that prints repeatedly until Ctrl-C, or q if standard input and output are
- * a terminal. Both end the program with status 0, after the current list has been printed. A second
- * Ctrl-C or q ends it immediately, because the reader may have stopped reading. Before the first
- * list, Ctrl-C interrupts the program as usual. SIGTERM, SIGHUP and SIGQUIT end the program in the
- * same way, with their own status.
+ * a terminal. Both end the program with status 0, or that of ctl_watch_set_status(), after the
+ * current list has been printed. A second Ctrl-C or q ends it immediately, because the reader may
+ * have stopped reading. Before the first list, Ctrl-C interrupts the program as usual. SIGTERM,
+ * SIGHUP and SIGQUIT end the program in the same way, with their own status.
  *
  * The terminal is set to report keys. It is restored whenever the program ends or is suspended.
  * While another job uses the terminal, it is not changed.
@@ -27,6 +29,9 @@ void ctl_watch_end(void);
 /* The program does not end between these two calls, so the output is always complete. */
 void ctl_watch_begin_print(void);
 void ctl_watch_end_print(void);
+
+/* Sets the exit status of Ctrl-C and q. */
+void ctl_watch_set_status(CtlStatus status);
 
 /* Replaces the contents of the terminal with @text, if this job owns the terminal. */
 void ctl_watch_draw(const char *text);

@@ -18,6 +18,7 @@ void ctl_worker_free(CtlWorker *self)
 	g_free(self->said.nonce);
 	g_free(self->said.kind);
 	g_free(self->said.server);
+	g_free(self->said.registry_id);
 	g_free(self->said.state);
 	g_clear_error(&self->failure);
 	g_free(self);
@@ -28,8 +29,8 @@ GPtrArray *ctl_worker_list_new(void)
 	return g_ptr_array_new_with_free_func((GDestroyNotify)ctl_worker_free);
 }
 
-static CtlWorker *worker_of_claim(const DatacenterListing *datacenter, const ListedClaim *claim,
-				  gint64 as_of_ms)
+static CtlWorker *worker_of_claim(const CtlRegistryTree *tree, const DatacenterListing *datacenter,
+				  const ListedClaim *claim, gint64 as_of_ms)
 {
 	CtlWorker *self = g_new0(CtlWorker, 1);
 	gboolean is_known = claim->damage == NULL;
@@ -48,6 +49,7 @@ static CtlWorker *worker_of_claim(const DatacenterListing *datacenter, const Lis
 		.nonce = g_strdup(claim->nonce),
 		.claimed_at_ms = claim->claimed_at_ms,
 		.as_of_ms = as_of_ms,
+		.registry_id = g_strdup(tree->registry_id),
 	};
 	if (held != NULL)
 		self->said.reserved_until_ms =
@@ -65,8 +67,8 @@ GPtrArray *ctl_worker_of_tree(const CtlRegistryTree *tree, gint64 as_of_ms)
 
 		for (guint j = 0; j < datacenter->claims->len; j++)
 			g_ptr_array_add(workers,
-					worker_of_claim(datacenter, datacenter->claims->pdata[j],
-							as_of_ms));
+					worker_of_claim(tree, datacenter,
+							datacenter->claims->pdata[j], as_of_ms));
 	}
 	return workers;
 }
@@ -101,6 +103,8 @@ static void set_said(CtlWorker *self, const SnowflakeClientWorker *said, gint64 
 	replace_text(&self->said.address, said->address);
 	replace_text(&self->said.program, said->program);
 	replace_text(&self->said.nonce, said->nonce);
+	if (said->registry_id[0] != '\0')
+		replace_text(&self->said.registry_id, said->registry_id);
 	self->said.datacenter_id = MAX(said->datacenter_id, 0);
 	/* a relay reports the worker ID that is in its last ID */
 	self->said.worker_id = ctl_worker_is_relay(self) ? -1 : MAX(said->worker_id, -1);
@@ -151,6 +155,9 @@ static void set_probe(CtlWorker *self, const CtlProbe *probe)
 			.at_us = probe->counted_at_us,
 		};
 	replace_text(&self->said.kind, probe->worker->kind);
+	/* an earlier version does not report it */
+	if (probe->worker->registry_id[0] != '\0')
+		replace_text(&self->said.registry_id, probe->worker->registry_id);
 	if (self->is_indirect)
 		set_said(self, probe->worker, probe->clock_skew_us);
 	self->is_indirect = FALSE;
@@ -360,6 +367,7 @@ JsonObject *ctl_worker_to_json(const CtlWorker *self)
 	ctl_format_json_text(object, "nonce", self->said.nonce);
 	ctl_format_json_text(object, "kind", self->said.kind);
 	ctl_format_json_text(object, "program", self->said.program);
+	ctl_format_json_text(object, "registry_id", self->said.registry_id);
 	ctl_format_json_text(object, "relay_of", self->said.server);
 	ctl_format_json_time(object, "as_of", self->said.as_of_ms);
 	json_object_set_boolean_member(object, "indirect", self->is_indirect);

@@ -346,6 +346,7 @@ void ctl_registry_tree_free(CtlRegistryTree *self)
 	g_ptr_array_unref(self->datacenters);
 	g_ptr_array_unref(self->strange);
 	g_free(self->registry_id);
+	g_free(self->registry_damage);
 	g_free(self->root);
 	g_free(self);
 }
@@ -367,6 +368,7 @@ static gboolean read_top(CtlRegistryTree *self, CtlZookeeper *zookeeper, GError 
 		send_repeatable(zookeeper, requests, znode_datacenters(self->root), list_records);
 	CtlRequest *identity = ctl_zookeeper_read(zookeeper, requests, znode_registry(self->root));
 	const StoreRecord *layout, *registry;
+	g_autoptr(GError) damage = NULL;
 
 	identity->may_be_denied = TRUE;
 	if (!ctl_zookeeper_wait(zookeeper, requests, error))
@@ -374,12 +376,22 @@ static gboolean read_top(CtlRegistryTree *self, CtlZookeeper *zookeeper, GError 
 	registry = ctl_request_record(identity);
 	if (registry != NULL)
 		self->registry_id =
-			znode_registry_from_json(registry->data, registry->length, NULL);
+			znode_registry_from_json(registry->data, registry->length, &damage);
+	if (damage != NULL)
+		self->registry_damage = g_strdup(damage->message);
 	layout = ctl_request_record(top);
+	if (layout == NULL && (registry != NULL || list->answer->outcome == STORE_OK)) {
+		g_set_error(error, CTL_ZOOKEEPER_ERROR, CTL_ZOOKEEPER_ERROR_REFUSED,
+			    "%s is missing in ZooKeeper at %s, but %s exists; restore it from a "
+			    "server's layout",
+			    top->key, zookeeper->servers,
+			    registry != NULL ? identity->key : list->key);
+		return FALSE;
+	}
 	if (layout == NULL) {
 		g_set_error(error, CTL_ZOOKEEPER_ERROR, CTL_ZOOKEEPER_ERROR_REFUSED,
-			    "%s does not exist in ZooKeeper at %s: there is no registry; check the "
-			    "path in --zookeeper",
+			    "there is no registry at %s in ZooKeeper at %s; check the path in "
+			    "--zookeeper",
 			    self->root, zookeeper->servers);
 		return FALSE;
 	}

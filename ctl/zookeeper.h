@@ -75,7 +75,8 @@ const StoreRecord *ctl_request_record(const CtlRequest *self);
 
 typedef struct {
 	char *root;
-	char *registry_id; /* (nullable): NULL if it is missing or does not parse */
+	char *registry_id;     /* (nullable): NULL if it is missing or damaged */
+	char *registry_damage; /* (nullable): why the registry ID does not parse */
 	Layout layout;
 	GPtrArray *datacenters; /* (element-type DatacenterListing): sorted by datacenter ID */
 	GPtrArray *strange; /* (element-type utf8): paths of znodes that servers do not create */

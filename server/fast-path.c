@@ -406,6 +406,8 @@ static void append_self(const WireCall *call, const guint8 *seqid,
 	append_text(out, 9, self->kind);
 	if (self->server != NULL)
 		append_text(out, 11, self->server);
+	if (self->registry_id != NULL)
+		append_text(out, 12, self->registry_id);
 	byte_writer_u8(out, BINARY_STOP);
 	end_message(call, start, out);
 }

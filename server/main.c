@@ -196,8 +196,10 @@ static int run_with_options(Options *options)
 	pthread_sigmask(SIG_BLOCK, &reload, NULL);
 	generated_types_init();
 	ok = server_init(&server, options, &error) && watch_signals(&server, &error);
-	/* a restart does not help until the certificate, the key or the password is replaced */
-	if (!ok && (error->domain == TLS_ERROR || error->domain == ZOOKEEPER_HOSTS_ERROR))
+	/* a restart does not help until the options, the certificate, the key or the password are
+	 * corrected */
+	if (!ok && (error->domain == G_OPTION_ERROR || error->domain == TLS_ERROR ||
+		    error->domain == ZOOKEEPER_HOSTS_ERROR))
 		failure = EXIT_WRONG_USE;
 	if (ok) {
 		g_unix_fd_add(server.event_fd, G_IO_IN, on_event, &server);

@@ -574,7 +574,9 @@ static const Metric METRICS[] = {
 	FAMILY("snowflake_worker_info", METRICS_GAUGE, "Worker ID; absent without one.",
 	       write_worker),
 	FAMILY("snowflake_registry_info", METRICS_GAUGE,
-	       "ID of the registry in ZooKeeper; absent while it is unknown.", write_registry),
+	       "ID of the registry in ZooKeeper, or of the state directory; absent while it is "
+	       "unknown.",
+	       write_registry),
 	GAUGE("snowflake_reservation_left_seconds",
 	      "Time until the reservation ends; 0 if nothing is reserved. Calls are refused "
 	      "because of this only in the state unavailable.",

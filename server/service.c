@@ -223,6 +223,7 @@ void service_describe_self(const Service *self, SnowflakeClientWorker *out_self)
 		.program = (char *)"",
 		.server =
 			source->ops->find_server != NULL ? source->ops->find_server(source) : NULL,
+		.registry_id = (char *)status.registry_id,
 	};
 }
 

@@ -297,6 +297,7 @@ static JsonObject *describe_worker(const SnowflakeClientWorker *worker, gboolean
 {
 	JsonObject *object = json_object_new();
 	gboolean is_relay = worker->server != NULL && *worker->server != '\0';
+	const char *registry_id = worker->registry_id != NULL ? worker->registry_id : "";
 
 	json_object_set_int_member(object, "datacenter_id", worker->datacenter_id);
 	json_object_set_int_member(object, "worker_id", is_relay ? -1 : worker->worker_id);
@@ -307,6 +308,7 @@ static JsonObject *describe_worker(const SnowflakeClientWorker *worker, gboolean
 	set_text(object, "nonce", worker->nonce);
 	set_text(object, "kind", worker->kind);
 	set_text(object, "program", *worker->program != '\0' ? worker->program : NULL);
+	set_text(object, "registry_id", *registry_id != '\0' ? registry_id : NULL);
 	set_text(object, "relay_of", is_relay ? worker->server : NULL);
 	set_time(object, "as_of", worker->as_of_ms);
 	json_object_set_boolean_member(object, "indirect", !is_self);

@@ -410,6 +410,8 @@ static SfWorker *make_worker(const SnowflakeClientWorker *worker)
 		g_object_set(made, "program", worker->program, NULL);
 	if (worker->server != NULL && *worker->server != '\0')
 		g_object_set(made, "server", worker->server, NULL);
+	if (worker->registry_id != NULL && *worker->registry_id != '\0')
+		g_object_set(made, "registry_id", worker->registry_id, NULL);
 	return made;
 }
 

@@ -136,8 +136,8 @@ typedef struct {
 	/* (nullable): why the operation cannot finish, and the remedy; NULL if this is unknown, or
 	 * if the operation can finish. Valid until the next poll */
 	const char *hindrance;
-	/* (nullable): the registry's ID; NULL if it is unknown, or if there is none. Does not
-	 * change once it is known, and is valid as long as the registry */
+	/* (nullable): the registry's ID; NULL if it is unknown, or if there is none. Valid as long
+	 * as the registry. Once it is known, it changes only if the state directory is replaced */
 	const char *registry_id;
 	WorkerList *list; /* (transfer full) (nullable): the list that list() requested */
 	RegistryPeers peers;

@@ -11,6 +11,8 @@ const MOST_DRAWN = 64;
 // and of these not more.
 const MOST_TAKEN = 1000;
 
+const WARNING = "▲"; // before a count that needs an operator
+
 const SIGNS = { self: "this server", serving: "serving", held: "held, not serving",
   quarantined: "quarantined" };
 
@@ -112,9 +114,10 @@ function countsOf(keys, size) {
     signs.includes(taken.get(key).sign)).length;
   const held = of("self", "serving", "held"), quarantined = of("quarantined");
   const waiting = keys.filter((key) => taken.get(key).worker < 0).length;
+  const free = size - held - quarantined;
   return `${whole(held)} held` + (quarantined ? `, ${whole(quarantined)} quarantined` : "") +
-    `, ${whole(size - held - quarantined)} free` +
-    (waiting ? `, ▲ ${plural(waiting, "server")} without a worker ID` : "") +
+    `, ${free === 0 ? `${WARNING} ` : ""}${whole(free)} free` +
+    (waiting ? `, ${WARNING} ${plural(waiting, "server")} without a worker ID` : "") +
     (keys.length > MOST_TAKEN ? `; the first ${whole(MOST_TAKEN)} of them are shown` : "");
 }
 
@@ -122,7 +125,8 @@ function makeDatacenter(datacenter, keys, size) {
   const section = make("section", "datacenter");
   const head = make("h3", "", `Datacenter ${datacenter} `);
   const row = make("div", size > MOST_DRAWN ? "cells few" : "cells");
-  head.append(make("span", "note", countsOf(keys, size)));
+  const counts = countsOf(keys, size);
+  head.append(make("span", counts.includes(WARNING) ? "note warn" : "note", counts));
   row.setAttribute("role", "toolbar");
   row.setAttribute("aria-label", `Worker IDs of datacenter ${datacenter}`);
   row.append(...rowOf(keys, size));

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "client/pool/fleet.h"
 
+#include "client/worker-conflict.h"
 #include "common/worker-kind.h"
 
 #define WANTED_SERVERS   2 /* the first server and a spare */
@@ -25,7 +26,10 @@
 #define KEPT_SERVERS     2
 #define ROTATE_US        60000000 /* time between two rotations */
 #define ROTATE_SPREAD_US 60000000
-#define EXCLUDED_MINUTES 10    /* exclusion of a server whose IDs are not unique */
+#define EXCLUDED_MINUTES 10 /* exclusion of a server whose IDs are not unique */
+/* maximum age of another server's report in a comparison; an older one may be that of a server that
+ * has ended, and whose worker ID another server has got */
+#define RECENT_US        WATCH_US
 #define MAX_SEEN_RUNS    16384 /* number of remembered runs, or more if the last reply has more */
 
 /* IDs of recent replies */
@@ -280,7 +284,7 @@ static void drop_server(PoolFleet *self, PoolServer **server, gint64 now_us,
 	forget_server(self, server);
 }
 
-/* @sender: (nullable): the server that sent the same ID before */
+/* @sender: (nullable): the server that sent the same ID before, or issues the same IDs */
 static void exclude_for_proof(PoolFleet *self, PoolServer **server, const char *why,
 			      const char *sender, gint64 now_us)
 {
@@ -349,6 +353,29 @@ static gboolean accept_ids(PoolFleet *self, PoolServer **server, const GArray *r
 	return FALSE;
 }
 
+/* The server that reports later is excluded, as in accept_ids().
+ * Returns: %FALSE if the server issues the same IDs as another one; the connection is then closed
+ */
+static gboolean accept_worker(PoolFleet *self, PoolServer **server, gint64 now_us)
+{
+	FOR_EACH_SERVER (self, other) {
+		gboolean is_recent = other != *server && other->worker != NULL &&
+				     now_us - other->answered_at_us <= RECENT_US;
+		g_autofree char *conflict =
+			is_recent ? worker_conflict_describe((*server)->worker, other->worker,
+							     other->endpoint->text)
+				  : NULL;
+		g_autofree char *why = NULL;
+
+		if (conflict == NULL)
+			continue;
+		why = g_strdup_printf("%s; excluded for %d minutes", conflict, EXCLUDED_MINUTES);
+		exclude_for_proof(self, server, why, other->endpoint->text, now_us);
+		return FALSE;
+	}
+	return TRUE;
+}
+
 static void handle_probe(PoolFleet *self, PoolServer **server, gint64 now_us)
 {
 	const SnowflakeClientWorker *worker = (*server)->worker;
@@ -368,6 +395,8 @@ static void handle_probe(PoolFleet *self, PoolServer **server, gint64 now_us)
 		drop_server(self, server, now_us, 0);
 		return;
 	}
+	if (worker != NULL && !accept_worker(self, server, now_us))
+		return;
 	FOR_EACH_SERVER (self, other)
 		has_twin |= other != *server && nonce != NULL && other->worker != NULL &&
 			    g_str_equal(other->worker->nonce, nonce);

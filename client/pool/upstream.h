@@ -118,8 +118,10 @@ typedef struct {
 	/* the last excluded server; NULL if none yet */
 	char *excluded_server; /* its address */
 	char *excluded_nonce;  /* empty: unknown */
-	char *first_sender;    /* the server that sent the same ID before; empty if IDs decreased */
-	char *proof;           /* text with the IDs that prove it */
+	/* the server that sent the same ID before, or has the same worker ID in another registry;
+	 * empty if IDs decreased */
+	char *first_sender;
+	char *proof; /* text that proves it, with the IDs or registries */
 } PoolView;
 
 /* Can be called from any thread. Returns: the current view, which the caller must clear */

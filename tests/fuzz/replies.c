@@ -75,6 +75,7 @@ static void check_worker(const SnowflakeClientWorker *worker)
 	check_printable(worker->kind);
 	check_printable(worker->program);
 	check_printable(worker->server);
+	check_printable(worker->registry_id);
 }
 
 static void check_ids(const gint64 *ids, guint count)

@@ -2,16 +2,18 @@
 """snowflakectl workers --server: reports of several servers about themselves and others."""
 import json
 import re
+import signal
 import socket
 import time
 
 from bindings import current
 from ctl import CtlTest, Lines, RegistryTest, cells, groups_of, run, servers
 from fake_servers import NOBODY, Counting, Told, hanging, now_ms
-from harness import ServerTest, dead_address, wait_for
+from harness import HANG_GUARD_S, ServerTest, dead_address, wait_for
 from zookeeper import Standalone
 
 WORKER_ID = 7
+REGISTRIES = "6bdfbf4e-3a2a-4c6b-9d0e-6a1c3f0b7a55", "f3c1f9c0-0c33-4a0c-8f0e-0d7f0f6c3c11"
 # what is reported for the address of of_another()
 UNREACHABLE = [f"snowflakectl: {NOBODY}: cannot connect: Connection refused"]
 OF_RELAY = "a.example:7609"
@@ -81,6 +83,44 @@ class Merged(CtlTest):
             self.assertEqual((row["worker_id"], row["kind"], row["state"], row["indirect"],
                               row["round_trip_us"]), (4, "later", "unreachable", True, None))
             self.assertTrue(before_ms <= iso_ms(row["as_of"]) + 10_000 <= now_ms())
+
+    def test_equal_worker_ids_of_different_registries(self):
+        one, two, three = (Counting(worker_id=7) for _ in range(3))
+        one.said.registry_id, two.said.registry_id = REGISTRIES
+        why = (": issues the same IDs as {}: both are worker 7 of datacenter 0, but of different "
+               "registries ({} and {}); use one registry for both, or different worker IDs or "
+               "datacenter IDs")
+        # the registry of the third server is unknown
+        status, rows, said = list_all(one, two, three)
+        self.assertEqual((status, len(rows), len(said)), (1, 3, 1))
+        self.assertIn(said[0], [f"snowflakectl: {later.address}" +
+                                why.format(first.address, later.said.registry_id,
+                                           first.said.registry_id)
+                                for first, later in ((one, two), (two, one))])
+        self.assertEqual([rows[server.said.nonce]["registry_id"] for server in (one, two, three)],
+                         [*REGISTRIES, None])
+        done = run("--json", "ping", *servers(one, two))
+        self.assertEqual(done.returncode, 1)
+        self.assertEqual(done.stderr, f"snowflakectl: {two.address}" + why.format(
+            one.address, *reversed(REGISTRIES)) + "\n")
+        self.assertEqual([pong["registry_id"] for pong in json.loads(done.stdout)],
+                         list(REGISTRIES))
+        lines = Lines(self, *servers(one, two), "--json", "top")
+        lines.next()
+        lines.process.send_signal(signal.SIGINT)
+        _, said = lines.process.communicate(timeout=HANG_GUARD_S)
+        self.assertEqual(lines.process.returncode, 1)
+        self.assertIn("issues the same IDs as", said)
+
+        for other in ({"registry_id": REGISTRIES[0]}, {"worker_id": 8}, {"datacenter_id": 1},
+                      {"kind": "relay", "server": one.address}):
+            with self.subTest(other):
+                two = Told(worker_id=7)
+                two.said.registry_id = REGISTRIES[1]
+                for name, value in other.items():
+                    setattr(two.said, name, value)
+                self.assertEqual(list_all(one, two)[::2], (0, []))
+                self.assertEqual(run("ping", *servers(one, two)).returncode, 0)
 
     def test_what_is_old_is_marked(self):
         one = Told(worker_id=1)

@@ -207,7 +207,7 @@ class TheFile(LocalTest):
                                  (group.gr_gid, 0o660))
                 server.terminate()
         server = self.start_local("--socket-group", "no-such-group")
-        self.assert_refused(server, 1,
+        self.assert_refused(server, 2,
                             '--socket-group: the group \\"no-such-group\\" does not exist')
 
 

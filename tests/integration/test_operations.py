@@ -199,19 +199,42 @@ class Restore(PageTest):
         self.assertGreater(json.loads(floor)["floor_tick"], before)
 
 
-class Password(ZooKeeperTest):
-    """The commands of zkCli.sh. test_zookeeper_auth runs the same steps while servers restart."""
-    page = "how-to/zookeeper-password.md"
-    OLD = "cluster:before"
+class ShellTest(ZooKeeperTest):
+    """Runs the commands of zkCli.sh in a page."""
 
-    def zk_cli(self, block):
-        text = block.replace("USER:OLD", self.OLD).replace("USER:NEW", SECRET)
-        text = text.replace("/snowflake", self.root).replace("10.1.0.0/16", "127.0.0.0/8")
+    def zk_cli(self, block, replacements):
+        for placeholder, text in {"/snowflake": self.root, **replacements}.items():
+            block = block.replace(placeholder, text)
         done = subprocess.run(
             ["java", "-cp", ":".join(map(str, SHELL_CLASS_PATH)), SHELL, "-server",
-             self.zookeeper.connect_string], input=text + "quit\n", text=True, check=False,
+             self.zookeeper.connect_string], input=block + "quit\n", text=True, check=False,
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=HANG_GUARD_S)
         self.assertEqual(done.returncode, 0, done.stdout)
+
+
+class RegistryId(ShellTest):
+    page = "how-to/backup.md"
+
+    def test_it_is_restored(self):
+        text = sections(self.page)["After a loss"]
+        block, = blocks(text[text.index("### The registry ID is lost\n"):], "")
+        self.member().terminate()
+        known = self.tree.registry_id()
+        for is_missing in (False, True):
+            with self.subTest(is_missing):
+                self.tree.client.set(f"{self.root}/registry", b'{"id":"damaged"}')
+                if is_missing:
+                    self.tree.client.delete(f"{self.root}/registry")
+                self.assert_refused(self.member("--registry-id", known, ready=False), 1,
+                                    "event=failed", "restore the ID as in docs/how-to/backup.md")
+                self.zk_cli(block, {"REGISTRY-ID": known})
+                self.member("--registry-id", known).terminate()
+
+
+class Password(ShellTest):
+    """test_zookeeper_auth runs the same steps while servers restart."""
+    page = "how-to/zookeeper-password.md"
+    OLD = "cluster:before"
 
     def acls(self):
         """The entries of all znodes, as (scheme, ID, permissions)."""
@@ -239,14 +262,15 @@ class Password(ZooKeeperTest):
         for heading, acls in expected.items():
             self.member().terminate()  # the tree is there, and open
             if heading != "Set a first password":
-                self.zk_cli(f"addauth digest {self.OLD}\nsetAcl -R {self.root} auth::cdrwa\n")
+                self.zk_cli(f"addauth digest {self.OLD}\nsetAcl -R {self.root} auth::cdrwa\n", {})
             found = blocks(text[heading], "")
             self.assertEqual(len(found), len(acls), heading)
             for block, acl in zip(found, acls):
                 with self.subTest(heading, block=block):
-                    self.zk_cli(block)
+                    self.zk_cli(block, {"USER:OLD": self.OLD, "USER:NEW": SECRET,
+                                        "10.1.0.0/16": "127.0.0.0/8"})
                     self.assertEqual(self.acls(), [acl] * len(self.acls()))
-            self.zk_cli(f"addauth digest {SECRET}\nsetAcl -R {self.root} world:anyone:cdrwa\n")
+            self.zk_cli(f"addauth digest {SECRET}\nsetAcl -R {self.root} world:anyone:cdrwa\n", {})
 
 
 class ReplaceTheCa(TlsTest):

@@ -106,6 +106,19 @@ class Shown(PageTest):
         self.assertIsNone(self.signs(page, 30))
         page.assert_clean(NOT_YET)
 
+    def test_no_worker_id_is_free(self):
+        server = self.admin_member("--worker-id", 0)
+        for worker_id in range(1, 31):
+            self.tree.write_reservation(worker_id, tick_in(600), "gone")
+        page = self.open(server)
+        colour = "getComputedStyle(document.querySelector('.datacenter .note')).color"
+        page.wait_text(".datacenter h3", lambda text: "1 held, 30 quarantined, 1 free" in text)
+        before = page.run(colour)
+        self.tree.write_reservation(31, tick_in(600), "gone")
+        page.wait_text(".datacenter h3", lambda text: "31 quarantined, ▲ 0 free" in text)
+        self.assertNotEqual(page.run(colour), before)
+        self.assertEqual(page.axe(), [])
+
     def test_the_rate_rises_under_load(self):
         server = self.admin_member()
         page = self.open(server)

@@ -36,13 +36,13 @@ class PassedSockets(PassedTest):
         server = self.launch("--state-directory", self.state, "--tls-certificate",
                              pair.certificate, "--tls-key", pair.key, listen="tls:127.0.0.1:0",
                              **self.passing(self.listen()))
-        self.assert_refused(server, 1, "tls: has no effect on passed sockets")
+        self.assert_refused(server, 2, "tls: has no effect on passed sockets")
 
     def test_a_worker_id_where_other_machines_reach_it(self):
         kept = self.listen("::")
         server = self.launch("--state-directory", self.state, **self.passing(kept))
         address = "[::]:%d" % kept.getsockname()[1]
-        self.assert_refused(server, 1, f"other machines can reach the passed socket {address}",
+        self.assert_refused(server, 2, f"other machines can reach the passed socket {address}",
                             "set worker-id")
 
     def test_where_it_is_reached(self):

@@ -424,6 +424,20 @@ class Failures(RelayTest):
         self.assertIn("\nsnowflake_relay_excluded_servers_total 1\n",
                       Admin(relay).ask("/metrics").text)
 
+    def test_servers_with_two_state_directories_and_one_worker_id(self):
+        """Their first IDs are of different ticks, so no ID would show it soon."""
+        servers = [self.launch("--state-directory", self.directory / name, "--datacenter-id",
+                               DATACENTER, "--worker-id", 5).wait_ready() for name in "ab"]
+        relay = self.start_relay(servers, *ADMIN)
+        event = relay.wait_event("relay-server-excluded")
+        self.assertEqual({event.fields["server"], event.fields["first_sender"]},
+                         {server.name for server in servers})
+        self.assertIn(f"both are worker 5 of datacenter {DATACENTER}, but of different registries",
+                      event.fields["error"])
+        self.assertIn("\nsnowflake_relay_excluded_servers_total 1\n",
+                      Admin(relay).ask("/metrics").text)
+        self.assertGreater(relay.call("get_id", "a"), 0)
+
     def test_servers_that_repeat_each_other(self):
         """Each excluded server is logged, even if several are excluded within a second."""
         servers = [Told(worker_id=number, lacks=("get_id_runs",)) for number in range(3)]

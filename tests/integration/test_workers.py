@@ -41,6 +41,8 @@ class Workers(RegistryTest):
         listed = self.listed("workers", status=1)
         for each in listed:
             self.assertRegex(each.pop("as_of"), r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$")
+            # this registry has no ID, so that of the server's state directory counts
+            self.assertEqual(each.pop("registry_id") is None, each["state"] == "unreachable")
         measured = [(each.pop("round_trip_us"), each.pop("clock_skew_us")) for each in listed]
         self.assertEqual(listed, [
             expected(0, 17, gone, "unreachable", gone_nonce, end + 2),
@@ -201,8 +203,7 @@ class ReadOnly(RegistryTest):
         for arguments in (("workers",), ("workers", "--reservations"), ("top",),
                           ("registry", "quarantine", "--yes")):
             done = self.ctl(*arguments)
-            self.assert_fails(done, 1, f"{self.registry.root} does not exist",
-                              "there is no registry",
+            self.assert_fails(done, 1, f"there is no registry at {self.registry.root}",
                               self.zookeeper.connect_string, "in --zookeeper")
             self.assertEqual(done.stdout, "")
         self.assertEqual(self.registry.everything(), before)
@@ -223,6 +224,21 @@ class ReadOnly(RegistryTest):
                 self.registry.create("layout", b"x")
             self.kazoo.set(f"{self.registry.root}/layout", data)
             self.assert_fails(self.ctl("workers"), 1, f"{self.registry.root}/layout: ")
+
+
+    def test_a_layout_that_is_missing_is_named(self):
+        for other in ("registry", "datacenters"):
+            self.registry.create(other, b"{}")
+            self.assert_fails(self.ctl("workers"), 1, f"{self.registry.root}/layout is missing",
+                              f"{self.registry.root}/{other} exists")
+            self.kazoo.delete(f"{self.registry.root}/{other}")
+
+    def test_a_damaged_id_is_named(self):
+        self.registry.make_layout()
+        path = self.registry.create("registry", b"{}")
+        done = self.ctl("workers", "--reservations")
+        self.assert_fails(done, 1, f"{path}, which contains the registry's ID, is damaged: ",
+                          '"id" is missing')
 
 
 class FromServers(RegistryTest):

@@ -137,14 +137,15 @@ class NoRegistry(ZooKeeperTest):
         path = f"{self.root}/registry"
         self.member().terminate()
         self.tree.client.delete(path)
-        self.assert_refused(self.member("--registry-id", str(uuid.uuid4()), ready=False), 1,
-                            "event=failed", "has no ID yet", "--registry-id")
+        self.assert_refused(self.member("--registry-id", ID, ready=False), 1, "event=failed",
+                            f"has no ID, but --registry-id is {ID}", "restore the ID")
         self.assertFalse(self.tree.client.exists(path))
         server = self.member(creates=False)
         self.assertEqual(server.wait_event("claim-made").fields["registry_id"],
                          self.tree.registry_id())
         self.tree.client.set(path, b"{}")
-        self.assert_refused(self.member(ready=False), 1, "event=failed", path, "does not parse")
+        self.assert_refused(self.member(ready=False), 1, "event=failed", path, "does not parse",
+                            "restore the ID")
 
     def test_an_embedded_node(self):
         node = self.node(ready=False, creates=False)

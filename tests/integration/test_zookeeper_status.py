@@ -87,9 +87,13 @@ class Quarantine(Watched):
 
 class Session(Watched):
     def test_the_registry(self):
-        _, admin = self.watch()
+        self.member()
+        server, admin = self.watch()
         registry_id = self.tree.registry_id()
         self.assertEqual(admin.json("/status.json")["registry_id"], registry_id)
+        self.assertEqual([worker.registry_id for worker in (server.call("get_worker"),
+                                                            *server.call("get_workers"))],
+                         [registry_id] * 3)
         self.assertIn(f'snowflake_registry_info{{registry_id="{registry_id}"}} 1\n',
                       admin.ask("/metrics").text)
 
@@ -247,10 +251,13 @@ class Files(ServerTest):
         self.assertEqual(len(workers["workers"]), 1)
         status = admin.json("/status.json")
         self.assertIsNone(status["session"])
-        self.assertIsNone(status["registry_id"])
         self.assertIsNone(status["clock"]["registry_skew_ms"])
         self.assertIsNone(status["clock"]["peers_skew_ms"])
+        registry_id = json.loads((self.state / "registry.json").read_text())["id"]
+        self.assertEqual((status["registry_id"], workers["workers"][0]["registry_id"],
+                          server.call("get_worker").registry_id), (registry_id,) * 3)
         metrics = admin.ask("/metrics").text
-        for name in ("zookeeper_session", "registry_info", "registry_clock_skew_seconds",
+        self.assertIn(f'snowflake_registry_info{{registry_id="{registry_id}"}} 1\n', metrics)
+        for name in ("zookeeper_session", "registry_clock_skew_seconds",
                      "peers_clock_skew_seconds", "worker_ids{"):
             self.assertNotIn(f"\nsnowflake_{name}", metrics)

@@ -30,6 +30,9 @@ typedef struct {
 	/* the record that this server wrote last, kept open so that no other file can get its inode
 	 * number; -1 if no reservation is held */
 	StateFd record_fd;
+	/* (element-type utf8): the last one is the ID of the directory; the others are those of
+	 * directories that it has replaced, which are kept because they were reported */
+	GPtrArray *ids;
 	gboolean has_begun; /* a claim has succeeded before */
 	gint64 first_tick;  /* first tick of the last claimed lease */
 	gint64 end_tick;    /* confirmed end of that lease */
@@ -313,6 +316,12 @@ static gboolean claim_any(FileRegistry *self, Claim *claim, RegistryResult *out_
 	return FALSE;
 }
 
+/* Returns: (nullable): %NULL before the first claim */
+static const char *current_id(const FileRegistry *self)
+{
+	return self->ids->len > 0 ? self->ids->pdata[self->ids->len - 1] : NULL;
+}
+
 static gboolean run_claim(FileRegistry *self, gint64 now_tick, gint64 length_ticks,
 			  RegistryResult *out_result, GError **error)
 {
@@ -323,6 +332,7 @@ static gboolean run_claim(FileRegistry *self, gint64 now_tick, gint64 length_tic
 		.length_ticks = length_ticks,
 		.latest_tick = G_MAXINT64,
 	};
+	char id[UUID_TEXT_SIZE];
 
 	if (directory == NULL)
 		return FALSE;
@@ -330,8 +340,11 @@ static gboolean run_claim(FileRegistry *self, gint64 now_tick, gint64 length_tic
 	 * one */
 	if (self->has_begun)
 		state_directory_allow_links(directory);
-	if (!state_directory_check_identity(directory, &self->layout, self->machine_id, error))
+	if (!state_directory_check_identity(directory, &self->layout, self->machine_id, error) ||
+	    !state_directory_get_id(directory, id, error))
 		return FALSE;
+	if (g_strcmp0(id, current_id(self)) != 0)
+		g_ptr_array_add(self->ids, g_strdup(id));
 	return self->any_worker ? claim_any(self, &claim, out_result, error)
 				: claim_chosen(self, &claim, out_result, error);
 }
@@ -417,6 +430,7 @@ static gboolean file_registry_poll(Registry *registry, gint64 now_tick,
 						   : G_MAXINT64,
 		.is_reachable = TRUE,
 		.claimed_at_ms = self->claimed_at_ms,
+		.registry_id = current_id(self),
 	};
 	return is_lost || operation != REGISTRY_NONE;
 }
@@ -426,6 +440,7 @@ static void file_registry_free(Registry *registry)
 	FileRegistry *self = (FileRegistry *)registry;
 
 	g_free(self->directory);
+	g_ptr_array_unref(self->ids);
 	g_free(self->nonce);
 	g_free(self->address);
 	g_free(self->machine_id);
@@ -454,6 +469,7 @@ Registry *file_registry_new(const FileRegistryConfig *config)
 		.first_report = {.is_reachable = TRUE, .poll_at_us = G_MAXINT64},
 	};
 	self->directory = g_canonicalize_filename(config->directory, NULL);
+	self->ids = g_ptr_array_new_with_free_func(g_free);
 	self->layout = *config->layout;
 	self->datacenter_id = config->datacenter_id;
 	self->any_worker = config->worker_id < 0;

@@ -33,6 +33,8 @@
 #define IDENTITY_NAME   "directory.json"
 #define IDENTITY_FORMAT 1
 #define NO_MACHINE_ID   "none"
+#define ID_NAME         "registry.json"
+#define ID_FORMAT       1
 
 /* The machine ID is confidential, but an ID that is derived from it with this application ID is
  * not. */
@@ -567,24 +569,34 @@ static gboolean read_identity(const StateDirectory *self, const Layout *layout,
 	return TRUE;
 }
 
-/* Creates the identity. If several servers start at the same time, the first one creates it, and
- * the others find it. */
+/* Creates a file, and reads it. If several servers start at the same time, the first one creates
+ * it, and the others find it. */
+static gboolean make_file(const StateDirectory *self, const char *name, const char *text,
+			  char **out_text, GError **error)
+{
+	g_autoptr(GError) local = NULL;
+	/* the next replacement in the directory also writes it to the disk */
+	g_auto(StateFd) made = put_file(self, name, NULL, text, &local);
+
+	if (made < 0 && !g_error_matches(local, REGISTRY_ERROR, REGISTRY_ERROR_LOST)) {
+		g_propagate_error(error, g_steal_pointer(&local));
+		return FALSE;
+	}
+	if (!state_directory_read(self, name, out_text, error))
+		return FALSE;
+	if (*out_text == NULL)
+		g_set_error(error, REGISTRY_ERROR, REGISTRY_ERROR_FAILED,
+			    "%s/%s was created, but does not exist", self->path, name);
+	return *out_text != NULL;
+}
+
 static gboolean make_identity(const StateDirectory *self, const Layout *layout,
-			      const char *machine_id, GError **error)
+			      const char *machine_id, char **out_text, GError **error)
 {
 	g_autofree char *text = identity_to_json(layout, machine_id);
-	g_autoptr(GError) local = NULL;
-	g_auto(StateFd) made = -1;
 
 	/* sync the name first, so that the name of a directory with an identity is durable */
-	if (!sync_name(self, error))
-		return FALSE;
-	/* the next replacement in the directory also writes it to the disk */
-	made = put_file(self, IDENTITY_NAME, NULL, text, &local);
-	if (made >= 0 || g_error_matches(local, REGISTRY_ERROR, REGISTRY_ERROR_LOST))
-		return TRUE;
-	g_propagate_error(error, g_steal_pointer(&local));
-	return FALSE;
+	return sync_name(self, error) && make_file(self, IDENTITY_NAME, text, out_text, error);
 }
 
 static gboolean check_identity(const char *path, const char *text, const Layout *layout,
@@ -649,17 +661,57 @@ gboolean state_directory_check_identity(const StateDirectory *self, const Layout
 	}
 	if (!read_identity(self, layout, machine_id, &text, error))
 		return FALSE;
-	if (text == NULL && (!make_identity(self, layout, machine_id, error) ||
-			     !state_directory_read(self, IDENTITY_NAME, &text, error)))
+	if (text == NULL && !make_identity(self, layout, machine_id, &text, error))
 		return FALSE;
-	if (text == NULL) {
-		g_set_error(error, REGISTRY_ERROR, REGISTRY_ERROR_FAILED,
-			    "%s was created, but does not exist", path);
-		return FALSE;
-	}
 	if (!check_identity(path, text, layout, machine_id, error))
 		return FALSE;
 	state_directory_clean(self, IDENTITY_NAME);
+	return TRUE;
+}
+
+/* The ID as a registry. It is not in the file of the identity, because early versions refuse a file
+ * with an additional member. */
+
+static char *id_to_json(void)
+{
+	JsonObject *object = json_object_new();
+	char id[UUID_TEXT_SIZE];
+
+	uuid_to_text(uuid_random(), id);
+	json_object_set_int_member(object, "format", ID_FORMAT);
+	json_object_set_string_member(object, "id", id);
+	return strict_json_print(object);
+}
+
+gboolean state_directory_get_id(const StateDirectory *self, char out_id[static UUID_TEXT_SIZE],
+				GError **error)
+{
+	g_autofree char *text = NULL;
+	g_autofree char *new_text = NULL;
+	g_autoptr(JsonObject) object = NULL;
+	g_autoptr(GError) local = NULL;
+	const char *id = NULL;
+	Uuid uuid;
+
+	if (!state_directory_read(self, ID_NAME, &text, error))
+		return FALSE;
+	if (text == NULL) {
+		new_text = id_to_json();
+		if (!make_file(self, ID_NAME, new_text, &text, error))
+			return FALSE;
+	}
+	object = strict_json_parse_record(text, strlen(text), &local);
+	if (object != NULL)
+		id = strict_json_get_string(object, "id", &local);
+	if (id == NULL || !uuid_parse(id, &uuid, &local)) {
+		g_set_error(error, REGISTRY_ERROR, REGISTRY_ERROR_FATAL,
+			    "%s/" ID_NAME ", which contains the ID of the directory, is damaged "
+			    "(%s); delete it, so that the server generates another ID",
+			    self->path, local->message);
+		return FALSE;
+	}
+	uuid_to_text(uuid, out_id);
+	state_directory_clean(self, ID_NAME);
 	return TRUE;
 }
 

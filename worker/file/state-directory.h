@@ -2,6 +2,7 @@
 #pragma once
 
 #include "core/layout.h"
+#include "core/uuid.h"
 
 /*
  * Small files that survive a crash, in a directory on this machine. The directory also contains the
@@ -72,6 +73,14 @@ void state_directory_allow_links(StateDirectory *self);
 gboolean state_directory_check_identity(const StateDirectory *self, const Layout *layout,
 					const char *machine_id,
 					GError **error) G_GNUC_WARN_UNUSED_RESULT;
+
+/* Gets the ID of the directory as a registry, from the file registry.json. The first server writes
+ * it. Uniqueness does not depend on the ID, which shows that two servers use different directories.
+ * @out_id: (out): a UUID; untouched on failure
+ *
+ * Returns: %TRUE; or %FALSE with FATAL set if the file is damaged, or with FAILED set */
+gboolean state_directory_get_id(const StateDirectory *self, char out_id[static UUID_TEXT_SIZE],
+				GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
 /**
  * state_directory_read:

@@ -149,9 +149,9 @@ static void check_registry_id(Registration *self, const StoreRecord *record)
 
 	if (record == NULL && self->registry_id == NULL && self->config.registry_id != NULL) {
 		registration_complain(self,
-				      "the registry at %s in %s has no ID yet, but --registry-id "
-				      "is %s; check the root in --zookeeper, or start a server "
-				      "without --registry-id, which adds an ID",
+				      "the registry at %s in %s has no ID, but --registry-id is "
+				      "%s; check the root in --zookeeper; if it is right, restore "
+				      "the ID as in docs/how-to/backup.md",
 				      self->config.root, self->store->name,
 				      self->config.registry_id);
 		return;
@@ -163,14 +163,15 @@ static void check_registry_id(Registration *self, const StoreRecord *record)
 	id = znode_registry_from_json(record->data, record->length, &error);
 	if (id == NULL) {
 		registration_complain(self,
-				      "%s in %s does not parse: %s; delete it, so that a running "
-				      "server adds its ID again",
+				      "%s in %s does not parse: %s; restore the ID as in "
+				      "docs/how-to/backup.md",
 				      self->keys.registry, self->store->name, error->message);
 	} else if (self->registry_id != NULL && !g_str_equal(id, self->registry_id)) {
 		registration_complain(
 			self,
 			"the registry at %s in %s is a different one: its ID is now %s, and was "
-			"%s; see docs/how-to/backup.md, and restart the server to use it",
+			"%s; see docs/how-to/backup.md: restore the old ID, or restart the server "
+			"to use the new registry",
 			self->config.root, self->store->name, id, self->registry_id);
 	} else if (self->config.registry_id != NULL && !g_str_equal(id, self->config.registry_id)) {
 		registration_complain(self,

@@ -37,6 +37,7 @@ struct _FakeNode {
 	guint n_low;
 	const char *nonce; /* NULL for its address */
 	const char *kind;
+	const char *registry_id;
 	guint n_workers;
 	const char *state;
 	gint64 as_of_ms;
@@ -120,6 +121,7 @@ static FakeNext tell(FakeNode *self, const FakeRequest *request, GByteArray *out
 		.worker_id = (gint32)self->worker_id,
 		.nonce = (char *)(self->nonce != NULL ? self->nonce : fake_node_text(self)),
 		.kind = (char *)self->kind,
+		.registry_id = (char *)self->registry_id,
 		.state = (char *)self->state,
 		.as_of_ms = self->as_of_ms,
 	};
@@ -208,6 +210,7 @@ DEFINE_SETTER(gboolean, repeats)
 DEFINE_SETTER(guint, n_low)
 DEFINE_SETTER(const char *, nonce)
 DEFINE_SETTER(const char *, kind)
+DEFINE_SETTER(const char *, registry_id)
 DEFINE_SETTER(guint, worker_id)
 DEFINE_SETTER(gint64, next_id)
 DEFINE_SETTER(const char *, state)

@@ -40,6 +40,7 @@ void fake_node_set_repeats(FakeNode *self, gboolean repeats);
 void fake_node_set_n_low(FakeNode *self, guint n_low);
 void fake_node_set_nonce(FakeNode *self, const char *nonce); /* static; its address unless set */
 void fake_node_set_kind(FakeNode *self, const char *kind);   /* static; none unless set */
+void fake_node_set_registry_id(FakeNode *self, const char *registry_id); /* as kind */
 void fake_node_set_worker_id(FakeNode *self, guint worker_id);
 void fake_node_set_next_id(FakeNode *self, gint64 next_id);
 /* length of its list; 3 unless set */

@@ -342,6 +342,8 @@ static void write_worker(GByteArray *out, const SnowflakeClientWorker *worker)
 	write_text_field(out, 7, worker->state);
 	if (worker->kind != NULL)
 		write_text_field(out, 9, worker->kind);
+	if (worker->registry_id != NULL)
+		write_text_field(out, 12, worker->registry_id);
 	if (worker->as_of_ms != 0) {
 		byte_writer_field(out, BINARY_I64, 8);
 		byte_writer_be64(out, (guint64)worker->as_of_ms);

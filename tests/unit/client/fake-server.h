@@ -84,8 +84,8 @@ typedef struct {
 FakeNext fake_refuse(const FakeRequest *request, GByteArray *out, gpointer refusal);
 
 void fake_reply_worker(GByteArray *out, const FakeRequest *request, const char *state);
-/* Appends a Worker with these fields: worker_id, nonce, state, kind unless it is NULL, and as_of_ms
- * unless it is 0. */
+/* Appends a Worker with these fields: worker_id, nonce, state, kind and registry_id unless they are
+ * NULL, and as_of_ms unless it is 0. */
 void fake_reply_this_worker(GByteArray *out, const FakeRequest *request,
 			    const SnowflakeClientWorker *worker);
 void fake_reply_workers(GByteArray *out, const FakeRequest *request, guint count);

@@ -227,6 +227,14 @@ static gboolean takes_nothing_below(UpstreamFixture *self, gint64 first)
 	return TRUE;
 }
 
+static guint64 count_excluded(UpstreamFixture *self)
+{
+	g_auto(PoolView) view = {0};
+
+	view = pool_upstream_get_view(self->upstream);
+	return view.n_excluded;
+}
+
 /* A server that sends the IDs of its last reply again is excluded, regardless of its kind, and at
  * its other address too. No ID of the second reply is taken. */
 static void check_repeats(const char *kind, guint n_nodes, const char *what)
@@ -265,12 +273,51 @@ static void test_repeats(void)
 	check_repeats("server", 2, "another address of the same process");
 }
 
-static guint64 count_excluded(UpstreamFixture *self)
+/* Two servers have the same worker ID of different registries, so their IDs would not be unique.
+ * The pool excludes one of them before it sends an ID twice. */
+static void test_two_registries(UpstreamFixture *self, G_GNUC_UNUSED gconstpointer data)
 {
 	g_auto(PoolView) view = {0};
 
+	fake_node_set_worker_id(self->nodes[1], 0);
+	fake_node_set_registry_id(self->nodes[0], "first-registry");
+	fake_node_set_registry_id(self->nodes[1], "second-registry");
+	upstream_fixture_connect(self);
+	UPSTREAM_WAIT(self, takes_nothing_below(self, 0) && count_excluded(self) == 1);
 	view = pool_upstream_get_view(self->upstream);
-	return view.n_excluded;
+	g_assert_cmpstr(view.first_sender, !=, view.excluded_server);
+	g_assert_nonnull(strstr(view.proof, "both are worker 0 of datacenter 3, but of different "
+					    "registries ("));
+	/* the other server serves */
+	upstream_fixture_take(self);
+}
+
+static gboolean were_asked_twice(UpstreamFixture *self)
+{
+	return fake_node_calls(self->nodes[0], "get_worker") > 1 &&
+	       fake_node_calls(self->nodes[1], "get_worker") > 1;
+}
+
+/* An earlier version does not report its registry. A relay reports the worker ID in its last ID. */
+static void test_registries_that_are_not_compared(void)
+{
+	static const struct {
+		const char *registry_id, *kind;
+	} SECOND[] = {{"a-registry", "server"}, {NULL, "server"}, {"another-registry", "relay"}};
+
+	for (guint i = 0; i < G_N_ELEMENTS(SECOND); i++) {
+		UpstreamFixture self = {0};
+
+		upstream_fixture_set_up(&self, GUINT_TO_POINTER(2));
+		fake_node_set_registry_id(self.nodes[0], "a-registry");
+		fake_node_set_worker_id(self.nodes[1], 0);
+		fake_node_set_registry_id(self.nodes[1], SECOND[i].registry_id);
+		fake_node_set_kind(self.nodes[1], SECOND[i].kind);
+		upstream_fixture_connect(&self);
+		UPSTREAM_WAIT(&self, takes_nothing_below(&self, 0) && were_asked_twice(&self));
+		g_assert_cmpuint(count_excluded(&self), ==, 0);
+		upstream_fixture_tear_down(&self, NULL);
+	}
 }
 
 /* Makes the IDs of the next @n_low replies lower, and takes IDs until a later reply has arrived. */
@@ -507,6 +554,7 @@ static const struct {
 	{"/pool-upstream/not-unique/goes-back/restart", 1, test_goes_back_after_a_restart},
 	{"/pool-upstream/not-unique/goes-back/one-connection", 1, test_goes_back_on_one_connection},
 	{"/pool-upstream/not-unique/another-worker-id", 1, test_goes_back_with_another_worker_id},
+	{"/pool-upstream/not-unique/two-registries", 2, test_two_registries},
 	{"/pool-upstream/workers/list", 1, test_workers},
 	{"/pool-upstream/workers/too-many", 1, test_too_many_workers},
 };
@@ -519,6 +567,8 @@ int main(int argc, char **argv)
 			   upstream_fixture_set_up, tests[i].run, upstream_fixture_tear_down);
 	g_test_add_func("/pool-upstream/no-wake-up-is-lost", test_no_wake_up_is_lost);
 	g_test_add_func("/pool-upstream/not-unique/repeats", test_repeats);
+	g_test_add_func("/pool-upstream/not-unique/not-compared",
+			test_registries_that_are_not_compared);
 	g_test_add_func("/pool-upstream/bare-child", test_bare_child);
 	g_test_add_func("/pool-upstream/workers/none", test_no_workers);
 	g_test_add_func("/pool-upstream/config", test_config);

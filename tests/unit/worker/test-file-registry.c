@@ -418,6 +418,35 @@ TEST("/file-registry/release", test_release)
 	}
 }
 
+static const char *claim_and_get_id(Registry *registry)
+{
+	RegistryReport report;
+
+	registry->ops->begin(registry, REGISTRY_CLAIM, LENGTH);
+	g_assert_true(registry->ops->poll(registry, NOW, 0, &report));
+	g_assert_no_error(report.result.error);
+	return report.registry_id;
+}
+
+/* Servers with one directory report one ID. If the directory is replaced, its ID changes, but the
+ * reported one stays valid. */
+TEST("/file-registry/id", test_id)
+{
+	g_autoptr(StateFixture) directory = state_fixture_new();
+	g_autoptr(Registry) registry = new_registry(directory, "a");
+	g_autoptr(Registry) other = registry_of_layout(directory, &LAYOUT_TWITTER, 4, "b");
+	g_autofree char *before = g_strdup(claim_and_get_id(registry));
+	const char *id = claim_and_get_id(other);
+
+	g_assert_true(g_uuid_string_is_valid(id));
+	g_assert_cmpstr(id, ==, before);
+	state_fixture_write(directory, "registry.json",
+			    "{\"format\":1,\"id\":\"6bdfbf4e-3a2a-4c6b-9d0e-6a1c3f0b7a55\"}");
+	release(other, 0);
+	g_assert_cmpstr(claim_and_get_id(other), ==, "6bdfbf4e-3a2a-4c6b-9d0e-6a1c3f0b7a55");
+	g_assert_cmpstr(id, ==, before);
+}
+
 /* A new file can get the inode of a removed file, but not while the removed file is open. */
 TEST("/file-registry/inode-is-kept", test_inode_is_kept)
 {

@@ -367,3 +367,62 @@ TEST("/state-directory/identity-this-machine", test_this_machine)
 	assert_identity_accepted(directory, NULL);
 	assert_identity_refused(directory, MACHINE, "is from another machine");
 }
+
+/* The ID as a registry */
+
+#define ID_FILE "registry.json"
+
+static void assert_id(const char *path, char out_id[static UUID_TEXT_SIZE])
+{
+	g_autoptr(StateDirectory) directory = state_directory_open(path, NULL);
+	g_autoptr(GError) error = NULL;
+
+	g_assert_true(state_directory_get_id(directory, out_id, &error));
+	g_assert_no_error(error);
+}
+
+/* A directory has an ID of its own, which stays. */
+TEST("/state-directory/id", test_id)
+{
+	g_autoptr(StateFixture) fixture = state_fixture_new();
+	g_autoptr(StateFixture) other = state_fixture_new();
+	char id[UUID_TEXT_SIZE], again[UUID_TEXT_SIZE];
+
+	assert_id(fixture, id);
+	assert_id(fixture, again);
+	g_assert_cmpstr(id, ==, again);
+	assert_id(other, again);
+	g_assert_cmpstr(id, !=, again);
+	/* members of later versions are ignored */
+	state_fixture_write(
+		fixture, ID_FILE,
+		"{\"format\":1,\"id\":\"6BDFBF4E-3A2A-4C6B-9D0E-6A1C3F0B7A55\",\"x\":5}");
+	assert_id(fixture, id);
+	g_assert_cmpstr(id, ==, "6bdfbf4e-3a2a-4c6b-9d0e-6a1c3f0b7a55");
+	g_assert_cmpuint(state_fixture_count(fixture, ""), ==, 1);
+}
+
+TEST("/state-directory/id-damaged", test_id_damaged)
+{
+	static const struct {
+		const char *text, *message;
+	} CASES[] = {
+		{"", "registry.json, which contains the ID of the directory, is damaged ("},
+		{"{\"format\":2,\"id\":\"\"}", "format"},
+		{"{\"format\":1}", "\"id\" is missing"},
+		{"{\"format\":1,\"id\":\"\"}", "\"\" is not a UUID"},
+	};
+	g_autoptr(StateFixture) fixture = state_fixture_new();
+	g_autoptr(StateDirectory) directory = state_directory_open(fixture, NULL);
+
+	for (guint i = 0; i < G_N_ELEMENTS(CASES); i++) {
+		g_autoptr(GError) error = NULL;
+		char id[UUID_TEXT_SIZE];
+
+		state_fixture_write(fixture, ID_FILE, CASES[i].text);
+		g_assert_false(state_directory_get_id(directory, id, &error));
+		g_assert_error(error, REGISTRY_ERROR, REGISTRY_ERROR_FATAL);
+		g_test_message("%s", error->message);
+		g_assert_nonnull(strstr(error->message, CASES[i].message));
+	}
+}
