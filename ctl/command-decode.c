@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* "decode" shows the parts of IDs, ULIDs and UUIDs. "convert" converts a UUID to an ID, and an ID
- * to a UUID. */
+/* "decode": shows the parts of IDs, ULIDs and UUIDs. */
 
 #include <json-glib/json-glib.h>
 #include <poll.h>
@@ -11,7 +10,6 @@
 
 #include "core/id-text.h"
 #include "core/layout.h"
-#include "core/random.h"
 #include "core/text.h"
 #include "core/ulid.h"
 #include "core/uuid.h"
@@ -36,8 +34,6 @@ static const GOptionEntry decode_entries[] = {
 	 "LAYOUT"},
 	G_OPTION_ENTRY_NULL,
 };
-
-/* decode */
 
 /* Each kind has its own heading. */
 typedef enum { KIND_NONE, KIND_ID, KIND_ULID, KIND_UUID } Kind;
@@ -314,71 +310,4 @@ const CtlCommand ctl_decode_command = {
 	.takes_no_server = TRUE,
 	.entries = decode_entries,
 	.run = run_decode,
-};
-
-/* convert */
-
-/* Returns: (transfer full) (nullable): the ID of a UUID, or a UUID of an ID. */
-static char *convert_text(const char *text, GError **error)
-{
-	char uuid_text[UUID_TEXT_SIZE];
-	IdTextForm form;
-	Uuid uuid;
-	gint64 id;
-
-	if (strlen(text) == UUID_TEXT_SIZE - 1) {
-		if (!uuid_parse(text, &uuid, error))
-			return NULL;
-		if (!uuid_to_id(uuid, &id, error)) {
-			g_prefix_error(error, "\"%s\": ", text);
-			return NULL;
-		}
-		return g_strdup_printf("%" G_GINT64_FORMAT, id);
-	}
-	if (!id_text_form_of(text, &form)) {
-		g_autofree char *shown = text_escape(text, strlen(text));
-
-		g_set_error(error, ID_ERROR, ID_ERROR_INVALID,
-			    "\"%s\" is neither a UUID nor a decimal ID nor a hexadecimal ID that "
-			    "begins with 0x",
-			    shown);
-		return NULL;
-	}
-	if (!id_text_decode(form, text, &id, error))
-		return NULL;
-	uuid_to_text(uuid_from_id(id, random_u64()), uuid_text);
-	return g_strdup(uuid_text);
-}
-
-static CtlStatus run_convert(const CtlOptions *options, const char *const *arguments)
-{
-	gboolean any_bad = FALSE;
-
-	if (arguments[0] == NULL)
-		return ctl_output_misuse("convert takes a UUID or an ID");
-	for (gsize i = 0; arguments[i] != NULL; i++) {
-		g_autoptr(GError) error = NULL;
-		g_autofree char *result = convert_text(arguments[i], &error);
-
-		any_bad |= result == NULL;
-		if (result == NULL)
-			ctl_output_complain("%s", error->message);
-		else if (options->json)
-			ctl_output_add_text(result);
-		else
-			ctl_output_print("%s\n", result);
-	}
-	ctl_output_end_array(options->json, !any_bad);
-	return any_bad ? CTL_FAILED : CTL_OK;
-}
-
-const CtlCommand ctl_convert_command = {
-	.name = "convert",
-	.arguments = "UUID|ID...",
-	.summary = "Converts a UUID to the ID that it was made from, or an ID to a UUID.",
-	.details =
-		"A UUID has 52 random bits, so each conversion of an ID gives a different UUID. A "
-		"UUID of version 7 does not show whether it was made from an ID.",
-	.takes_no_server = TRUE,
-	.run = run_convert,
 };

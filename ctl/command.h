@@ -21,7 +21,6 @@ extern const CtlCommand ctl_id_command;
 extern const CtlCommand ctl_ulid_command;
 extern const CtlCommand ctl_uuid_command;
 extern const CtlCommand ctl_decode_command;
-extern const CtlCommand ctl_convert_command;
 extern const CtlCommand ctl_layouts_command;
 extern const CtlCommand ctl_range_command;
 extern const CtlCommand ctl_ping_command;
