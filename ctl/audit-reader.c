@@ -30,7 +30,7 @@ static void complain_of_file(CtlAuditReader *self, guint file, int error)
 }
 
 /* Checks the file without opening it, because opening a pipe would lose data. */
-static gboolean check_file(CtlAuditReader *self, guint number, gboolean *known)
+static gboolean check_file(CtlAuditReader *self, guint number)
 {
 	const char *file = self->files[number];
 	gboolean is_input = is_standard_input(file);
@@ -47,8 +47,6 @@ static gboolean check_file(CtlAuditReader *self, guint number, gboolean *known)
 		complain_of_file(self, number, error);
 		return FALSE;
 	}
-	*known &= S_ISREG(status.st_mode);
-	self->all_bytes += (guint64)status.st_size;
 	return TRUE;
 }
 
@@ -56,17 +54,14 @@ CtlAuditReader *ctl_audit_reader_new(const char *const *files)
 {
 	static const char *const STANDARD_INPUT[] = {"-", NULL};
 	g_autoptr(CtlAuditReader) self = g_new0(CtlAuditReader, 1);
-	gboolean known = TRUE;
 
 	self->files = files[0] != NULL ? files : STANDARD_INPUT;
 	self->fd = -1;
 	self->bytes = g_malloc(BUFFER_BYTES);
 	for (guint i = 0; self->files[i] != NULL; i++) {
-		if (!check_file(self, i, &known))
+		if (!check_file(self, i))
 			return NULL;
 	}
-	if (!known)
-		self->all_bytes = 0;
 	return g_steal_pointer(&self);
 }
 
@@ -123,7 +118,6 @@ static gboolean read_more(CtlAuditReader *self)
 	if (self->has_ended)
 		return FALSE;
 	self->end += (gsize)n_read;
-	self->read_bytes += (guint64)n_read;
 	return TRUE;
 }
 

@@ -11,11 +11,9 @@
 typedef struct {
 	/* Code outside this module only reads these. */
 	AuditEntry entry;
-	guint file;         /* index of the entry's file */
-	guint64 line;       /* number of its line, from 1 */
-	guint64 read_bytes; /* so far */
-	guint64 all_bytes;  /* size of all files; 0: it is unknown */
-	gboolean any_bad;   /* a line was damaged, or a file could not be read to its end */
+	guint file;       /* index of the entry's file */
+	guint64 line;     /* number of its line, from 1 */
+	gboolean any_bad; /* a line was damaged, or a file could not be read to its end */
 
 	const char *const *files;
 	guint next_file;

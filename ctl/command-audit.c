@@ -22,7 +22,6 @@
 #define LINE_COLUMNS       100
 #define DEFAULT_MEMORY_MIB 64
 #define MAX_MEMORY_MIB     65536
-#define PROGRESS_ENTRIES   4096 /* number of entries between two readings of the clock */
 
 static struct {
 	char *layout;
@@ -346,19 +345,10 @@ static gboolean sort_entries(Audit *self, GError **error)
 		self->n_missing += entry->missing;
 		if (entry->missing > 0)
 			continue;
-		if (self->n_entries++ % PROGRESS_ENTRIES == 0 && ctl_output_is_progress_due()) {
-			g_autofree char *of_all =
-				reader->all_bytes > 0 ? g_strdup_printf(" of %" G_GUINT64_FORMAT,
-									reader->all_bytes >> 20)
-						      : g_strdup("");
-
-			ctl_output_show_progress("%" G_GUINT64_FORMAT "%s MiB read",
-						 reader->read_bytes >> 20, of_all);
-		}
+		self->n_entries++;
 		if (!sort_entry(&self->sorter, reader, error))
 			return FALSE;
 	}
-	ctl_output_clear_progress();
 	return fclose(g_steal_pointer(&self->sorter.input)) == 0 || wait_sort(&self->sorter, error);
 }
 
@@ -384,7 +374,6 @@ static void print_issue(Audit *self, const char *line)
 	entry.tag = (gint64)swap_sign(tag);
 	entry.agent = (const char *)entry.bytes;
 	entry.agent_length = (guint)length;
-	ctl_output_clear_progress();
 	print_entry(&self->rows, &entry, ctl_audit_reader_file_name(self->reader, (guint)file),
 		    number);
 }
@@ -405,10 +394,6 @@ static gboolean compare_entries(Audit *self, GError **error)
 			break;
 		line = lines[current];
 		before = lines[1 - current];
-		if (n_seen % PROGRESS_ENTRIES == 0 && ctl_output_is_progress_due())
-			ctl_output_show_progress("%" G_GUINT64_FORMAT " of %" G_GUINT64_FORMAT
-						 " entries compared",
-						 n_seen + 1, self->n_entries);
 		if (n_seen == 0 || strncmp(line, before, ID_DIGITS) != 0) {
 			self->n_ids++;
 			is_known = FALSE;
@@ -430,7 +415,6 @@ static gboolean compare_entries(Audit *self, GError **error)
 	}
 	free(lines[0]);
 	free(lines[1]);
-	ctl_output_clear_progress();
 	return wait_sort(&self->sorter, error);
 }
 
@@ -443,7 +427,6 @@ static CtlStatus find_duplicates(Audit *self)
 	ctl_output_needs_reader();
 	if (!start_sort(&self->sorter, self->memory_mib, &error) || !sort_entries(self, &error) ||
 	    !compare_entries(self, &error)) {
-		ctl_output_clear_progress();
 		ctl_output_end_array(json, FALSE);
 		return ctl_output_fail(error);
 	}

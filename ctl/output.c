@@ -15,9 +15,6 @@
 
 #define PROGRAM "snowflakectl: "
 
-#define PROGRESS_INTERVAL_US 250000
-#define CLEAR_LINE           "\r\033[K"
-
 static gboolean is_json;
 static atomic_bool has_printed;
 static gsize n_elements; /* elements of the JSON array so far */
@@ -87,35 +84,6 @@ void ctl_output_set_last_words(int descriptor, char *text)
 	g_free(last_words.text);
 	last_words.descriptor = descriptor;
 	last_words.text = text;
-}
-
-/* Progress */
-
-static gint64 progress_shown_at_us; /* 0 if nothing is shown */
-
-gboolean ctl_output_is_progress_due(void)
-{
-	return isatty(STDERR_FILENO) &&
-	       g_get_monotonic_time() - progress_shown_at_us >= PROGRESS_INTERVAL_US;
-}
-
-void ctl_output_show_progress(const char *format, ...)
-{
-	va_list arguments;
-
-	va_start(arguments, format);
-	fputs(CLEAR_LINE, stderr);
-	vfprintf(stderr, format, arguments);
-	va_end(arguments);
-	fflush(stderr);
-	progress_shown_at_us = g_get_monotonic_time();
-}
-
-void ctl_output_clear_progress(void)
-{
-	if (progress_shown_at_us != 0)
-		fputs(CLEAR_LINE, stderr);
-	progress_shown_at_us = 0;
 }
 
 /* Output */
@@ -248,7 +216,6 @@ static void complain_with_kind(const char *message, const char *kind, gint64 ret
 {
 	g_autofree char *line = ctl_output_complaint(message);
 
-	ctl_output_clear_progress();
 	fprintf(stderr, "%s\n", line);
 	if (failure.message != NULL)
 		return;

@@ -40,12 +40,6 @@ void ctl_output_flush(void);
 /* Returns whether anything was printed. Any thread can call it. */
 gboolean ctl_output_has_printed(void);
 
-/* Progress of a long command: a line on standard error that is overwritten a few times a second. It
- * is shown only if standard error is a terminal. An error message clears it. */
-gboolean ctl_output_is_progress_due(void);
-void ctl_output_show_progress(const char *format, ...) G_GNUC_PRINTF(1, 2);
-void ctl_output_clear_progress(void);
-
 /* Prints a line on standard error, with the program's name. With --json, the first one is the
  * "error" in the object above, with the "kind" "usage" or "failed". */
 void ctl_output_complain(const char *format, ...) G_GNUC_PRINTF(1, 2);
