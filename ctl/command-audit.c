@@ -16,10 +16,7 @@
 #include "ctl/command.h"
 #include "ctl/format.h"
 #include "ctl/output.h"
-#include "ctl/screen.h"
 
-/* minimum width of a terminal for tags, and for agents of 31 bytes */
-#define LINE_COLUMNS       100
 #define DEFAULT_MEMORY_MIB 64
 #define MAX_MEMORY_MIB     65536
 
@@ -54,7 +51,6 @@ typedef struct {
 	const Layout *layout;
 	gboolean json;
 	gboolean with_place; /* show the file and the line */
-	gboolean is_short;   /* omit the tag */
 	gboolean has_head;
 } Rows;
 
@@ -65,9 +61,7 @@ static void print_cells(Rows *self, const char *id, const char *time, const char
 		self->has_head = TRUE;
 		print_cells(self, "id", "time (UTC)", "tag", "agent", "file and line");
 	}
-	ctl_output_print("%19s  %-24s  ", id, time);
-	if (!self->is_short)
-		ctl_output_print("%20s  ", tag);
+	ctl_output_print("%19s  %-24s  %20s  ", id, time, tag);
 	if (self->with_place)
 		ctl_output_print("%-16s  %s\n", agent, place);
 	else
@@ -461,7 +455,6 @@ static CtlStatus run_audit(const CtlOptions *options, const char *const *argumen
 		.layout = &self.layout,
 		.json = options->json,
 		.with_place = given.duplicates,
-		.is_short = ctl_screen_columns() < LINE_COLUMNS,
 	};
 	return given.duplicates ? find_duplicates(&self) : list_entries(&self);
 }

@@ -16,9 +16,7 @@
 #include "ctl/command.h"
 #include "ctl/format.h"
 #include "ctl/output.h"
-#include "ctl/screen.h"
 
-#define LINE_COLUMNS        106
 #define MAX_UNFLUSHED_LINES 1000
 /* maximum length of a line of standard input; no ID is longer than a tenth of it */
 #define MAX_LINE_BYTES      1000
@@ -52,8 +50,7 @@ typedef struct {
 	gboolean has_form;
 	IdTextForm form; /* used if has_form; otherwise the form of each ID is detected */
 	gboolean json;
-	gboolean is_short; /* omit the local time from lines */
-	Kind heading;      /* the heading printed last */
+	Kind heading; /* the heading printed last */
 	gboolean any_bad;
 } Decoder;
 
@@ -137,27 +134,16 @@ static char *random_text(const Decoded *decoded)
 			       (guint)(decoded->bits.high & G_MAXUINT16), decoded->bits.low);
 }
 
-static void print_id(const Decoded *decoded, gboolean with_heading, gboolean is_short)
+static void print_id(const Decoded *decoded, gboolean with_heading)
 {
 	const LayoutParts *parts = &decoded->parts;
 	g_autofree char *utc = text_time_ms(parts->time_ms);
-	g_autoptr(GDateTime) local = ctl_format_local_time(parts->time_ms);
-	g_autofree char *seconds = g_date_time_format(local, "%Y-%m-%dT%H:%M:%S");
-	g_autofree char *zone = g_date_time_format(local, "%:z");
-	g_autofree char *time =
-		g_strdup_printf("%s.%03d%s", seconds, (int)(parts->time_ms % 1000), zone);
 
-	if (with_heading) {
-		ctl_output_print("%19s  %-24s  ", "id", "time (UTC)");
-		if (!is_short)
-			ctl_output_print("%-29s  ", "local time");
-		ctl_output_print("%10s  %6s  %8s\n", "datacenter", "worker", "sequence");
-	}
-	ctl_output_print("%19" G_GINT64_FORMAT "  %-24s  ", decoded->id, utc);
-	if (!is_short)
-		ctl_output_print("%-29s  ", time);
-	ctl_output_print("%10u  %6u  %8u\n", parts->datacenter_id, parts->worker_id,
-			 parts->sequence);
+	if (with_heading)
+		ctl_output_print("%19s  %-24s  %10s  %6s  %8s\n", "id", "time (UTC)", "datacenter",
+				 "worker", "sequence");
+	ctl_output_print("%19" G_GINT64_FORMAT "  %-24s  %10u  %6u  %8u\n", decoded->id, utc,
+			 parts->datacenter_id, parts->worker_id, parts->sequence);
 }
 
 static void print_wide(const Decoded *decoded, gboolean with_heading)
@@ -233,7 +219,7 @@ static void decode_text(Decoder *self, const char *text)
 	if (self->json)
 		ctl_output_add_object(decoded_to_json(&decoded));
 	else if (decoded.kind == KIND_ID)
-		print_id(&decoded, self->heading != KIND_ID, self->is_short);
+		print_id(&decoded, self->heading != KIND_ID);
 	else
 		print_wide(&decoded, self->heading != decoded.kind);
 	self->heading = decoded.kind;
@@ -273,7 +259,6 @@ static CtlStatus run_decode(const CtlOptions *options, const char *const *argume
 		.layout = LAYOUT_TWITTER,
 		.has_form = form_name != NULL,
 		.json = options->json,
-		.is_short = ctl_screen_columns() < LINE_COLUMNS,
 	};
 	char line[MAX_LINE_BYTES + 1];
 

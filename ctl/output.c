@@ -354,13 +354,11 @@ void ctl_output_end_array(gboolean json, gboolean complete)
 
 /* Tables */
 
-#define BETWEEN         2 /* in spaces */
 #define CUT             "..."
 #define MIN_CUT_COLUMNS 21 /* length of 255.255.255.255:65535 */
 
 struct _CtlTable {
 	guint columns;
-	guint between; /* in spaces */
 	gboolean *to_the_right;
 	guint *widths;
 	GPtrArray *cells; /* (element-type utf8): the cells, line by line */
@@ -371,7 +369,6 @@ CtlTable *ctl_table_new(const char *const *heads)
 {
 	CtlTable *self = g_new(CtlTable, 1);
 
-	self->between = BETWEEN;
 	self->columns = g_strv_length((char **)heads);
 	self->to_the_right = g_new0(gboolean, self->columns);
 	self->widths = g_new0(guint, self->columns);
@@ -381,14 +378,6 @@ CtlTable *ctl_table_new(const char *const *heads)
 		self->to_the_right[i] = heads[i][0] == '>';
 		ctl_table_add(self, g_strdup(heads[i] + self->to_the_right[i]));
 	}
-	return self;
-}
-
-CtlTable *ctl_table_new_close(const char *const *heads)
-{
-	CtlTable *self = ctl_table_new(heads);
-
-	self->between = 1;
 	return self;
 }
 
@@ -422,28 +411,15 @@ void ctl_table_paint_head(CtlTable *self, guint column, CtlColour colour)
 	g_array_index(self->colours, CtlColour, column) = colour;
 }
 
-static gsize width_of(const CtlTable *self)
-{
-	gsize width = (gsize)(self->columns - 1) * self->between;
-
-	for (guint i = 0; i < self->columns; i++)
-		width += self->widths[i];
-	return width;
-}
-
-gboolean ctl_table_fits(const CtlTable *self, guint columns)
-{
-	return width_of(self) <= columns;
-}
-
-GPtrArray *ctl_table_lines(const CtlTable *self, guint columns)
+GPtrArray *ctl_table_lines(const CtlTable *self, guint between, guint columns)
 {
 	GPtrArray *lines = g_ptr_array_new_with_free_func(g_free);
 	g_autofree guint *widths = g_memdup2(self->widths, self->columns * sizeof(*self->widths));
-	gsize width = width_of(self);
+	gsize width = (gsize)(self->columns - 1) * between;
 	guint widest = 0;
 
-	for (guint i = 1; i < self->columns; i++) {
+	for (guint i = 0; i < self->columns; i++) {
+		width += widths[i];
 		if (widths[i] > widths[widest])
 			widest = i;
 	}
@@ -469,7 +445,7 @@ GPtrArray *ctl_table_lines(const CtlTable *self, guint columns)
 			else
 				g_string_append_printf(line, "%s%*s", painted, is_last ? 0 : blanks,
 						       "");
-			g_string_append_printf(line, "%*s", is_last ? 0 : (int)self->between, "");
+			g_string_append_printf(line, "%*s", is_last ? 0 : (int)between, "");
 		}
 		g_ptr_array_add(lines, g_string_free(line, FALSE));
 	}
@@ -478,15 +454,8 @@ GPtrArray *ctl_table_lines(const CtlTable *self, guint columns)
 
 void ctl_table_print(const CtlTable *self)
 {
-	g_autoptr(GPtrArray) lines = ctl_table_lines(self, G_MAXUINT);
+	g_autoptr(GPtrArray) lines = ctl_table_lines(self, 2, G_MAXUINT);
 
 	for (guint i = 0; i < lines->len; i++)
 		ctl_output_print("%s\n", (const char *)lines->pdata[i]);
-}
-
-void ctl_table_print_fitting(CtlTable *full, CtlTable *brief)
-{
-	ctl_table_print(ctl_table_fits(full, ctl_screen_columns()) ? full : brief);
-	ctl_table_free(full);
-	ctl_table_free(brief);
 }

@@ -86,9 +86,8 @@ gboolean ctl_worker_is_relay(const CtlWorker *self);
  * relay. For an embedded node, its program. */
 char *ctl_worker_address(const CtlWorker *self);
 
-/* Returns: (transfer full): the table of "workers". @is_brief: only those columns that fit on a
- * terminal with 80 columns */
-CtlTable *ctl_worker_make_table(const GPtrArray *workers, gint64 now_ms, gboolean is_brief);
+/* Returns: (transfer full): the table of "workers". */
+CtlTable *ctl_worker_make_table(const GPtrArray *workers, gint64 now_ms);
 
 /* (transfer full) */
 JsonObject *ctl_worker_to_json(const CtlWorker *self);

@@ -48,6 +48,8 @@ class Interrupt(InterruptTest):
     def test_before_anything_was_printed(self):
         for command in (["id"], ["ping"], ["workers"], ["top"]):
             for json_option in ((), ("--json",)):
+                if command == ["top"] and not json_option:
+                    continue
                 with self.subTest(command, json=json_option):
                     listener, address = hanging(self)
                     process = self.start(*command, "--server", address, "--timeout", 3600000,
