@@ -313,27 +313,6 @@ gboolean client_connection_wait_ready(ClientConnection *self, ClientLimit limit,
 	       wait_for_event(self, "connection", limit, error) == CLIENT_CONNECTION_READY;
 }
 
-/* A non-blocking socket would not wait for room in the server's queue. */
-static ClientConnection *connect_locally(const Address *address, ClientLimit limit, GError **error)
-{
-	gint64 left_us = client_limit_end_us(limit) - g_get_monotonic_time();
-	int fd = socket_unix_connect(address->path,
-				     (guint)MAX(left_us / G_TIME_SPAN_MILLISECOND, 1));
-
-	if (fd >= 0) {
-		ClientConnection *self = connection_alloc(fd);
-
-		fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK);
-		self->state = CLIENT_CONNECTION_IDLE;
-		return self;
-	}
-	if (errno == ETIMEDOUT)
-		set_timeout(error, "connection", limit);
-	else
-		set_unreachable_errno(error, errno);
-	return NULL;
-}
-
 ClientConnection *client_connection_new(const Address *address, TlsClient *tls, ClientLimit limit,
 					GError **error)
 {
@@ -341,8 +320,25 @@ ClientConnection *client_connection_new(const Address *address, TlsClient *tls, 
 	g_autoptr(GPtrArray) names = NULL;
 	g_autoptr(GError) failure = NULL;
 
-	if (address->path != NULL)
-		return connect_locally(address, limit, error);
+	if (address->path != NULL) {
+		gint64 left_us = client_limit_end_us(limit) - g_get_monotonic_time();
+		/* a non-blocking socket would not wait for room in the server's queue */
+		int fd = socket_unix_connect(address->path,
+					     (guint)MAX(left_us / G_TIME_SPAN_MILLISECOND, 1));
+
+		if (fd >= 0) {
+			ClientConnection *self = connection_alloc(fd);
+
+			fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK);
+			self->state = CLIENT_CONNECTION_IDLE;
+			return self;
+		}
+		if (errno == ETIMEDOUT)
+			set_timeout(error, "connection", limit);
+		else
+			set_unreachable_errno(error, errno);
+		return NULL;
+	}
 	names = resolution_wait_for_names(address, client_limit_end_us(limit), &why);
 	for (guint left = names != NULL ? names->len : 0; left > 0; left--) {
 		const ResolvedName *name = names->pdata[names->len - left];

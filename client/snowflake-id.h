@@ -4,6 +4,7 @@
 #include <glib.h>
 
 G_BEGIN_DECLS
+#pragma GCC visibility push(default)
 
 /*
  * Functions for IDs: their parts, their text forms, the ID range of a time span, ULIDs and UUIDs.
@@ -21,12 +22,8 @@ G_BEGIN_DECLS
  * or generator. C++ programs can include this header.
  */
 
-#ifndef SNOWFLAKE_CLIENT_EXPORT
-#define SNOWFLAKE_CLIENT_EXPORT __attribute__((visibility("default")))
-#endif
-
 #define SNOWFLAKE_ID_ERROR (snowflake_id_error_quark())
-SNOWFLAKE_CLIENT_EXPORT GQuark snowflake_id_error_quark(void);
+GQuark snowflake_id_error_quark(void);
 
 typedef enum {
 	/* A string or a layout is invalid, or a UUID has the wrong version. */
@@ -65,17 +62,17 @@ typedef struct {
  *
  * Returns: (transfer full): a layout, or %NULL with INVALID set
  */
-SNOWFLAKE_CLIENT_EXPORT SnowflakeLayout *snowflake_layout_new(const char *text, GError **error);
-SNOWFLAKE_CLIENT_EXPORT void snowflake_layout_free(SnowflakeLayout *self);
+SnowflakeLayout *snowflake_layout_new(const char *text, GError **error);
+void snowflake_layout_free(SnowflakeLayout *self);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(SnowflakeLayout, snowflake_layout_free)
 
 /* Returns: (transfer full): the names of all named layouts, to be freed with g_strfreev(). The
  * first one is twitter, the servers' default. The command "snowflakectl layouts" shows the
  * layouts. */
-SNOWFLAKE_CLIENT_EXPORT char **snowflake_layout_names(void);
+char **snowflake_layout_names(void);
 
 /* Returns: (transfer full): all fields, in the form that snowflake_layout_new() accepts */
-SNOWFLAKE_CLIENT_EXPORT char *snowflake_layout_to_text(const SnowflakeLayout *self);
+char *snowflake_layout_to_text(const SnowflakeLayout *self);
 
 /**
  * snowflake_layout_encode:
@@ -87,10 +84,8 @@ SNOWFLAKE_CLIENT_EXPORT char *snowflake_layout_to_text(const SnowflakeLayout *se
  * Returns: %TRUE, or %FALSE with OUT_OF_RANGE set. The message contains the part, its value and the
  * limit
  */
-SNOWFLAKE_CLIENT_EXPORT gboolean snowflake_layout_encode(const SnowflakeLayout *self,
-							 const SnowflakeParts *parts,
-							 gint64 *out_id,
-							 GError **error) G_GNUC_WARN_UNUSED_RESULT;
+gboolean snowflake_layout_encode(const SnowflakeLayout *self, const SnowflakeParts *parts,
+				 gint64 *out_id, GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
 /**
  * snowflake_layout_decode:
@@ -101,9 +96,8 @@ SNOWFLAKE_CLIENT_EXPORT gboolean snowflake_layout_encode(const SnowflakeLayout *
  * Returns: %TRUE, or %FALSE with OUT_OF_RANGE set if @id is negative or has more bits than the
  * layout
  */
-SNOWFLAKE_CLIENT_EXPORT gboolean snowflake_layout_decode(const SnowflakeLayout *self, gint64 id,
-							 SnowflakeParts *out_parts,
-							 GError **error) G_GNUC_WARN_UNUSED_RESULT;
+gboolean snowflake_layout_decode(const SnowflakeLayout *self, gint64 id, SnowflakeParts *out_parts,
+				 GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
 /**
  * snowflake_layout_range:
@@ -118,10 +112,9 @@ SNOWFLAKE_CLIENT_EXPORT gboolean snowflake_layout_decode(const SnowflakeLayout *
  * Returns: %TRUE, or %FALSE with OUT_OF_RANGE set if the span ends before it begins or is
  * completely outside the layout
  */
-SNOWFLAKE_CLIENT_EXPORT gboolean snowflake_layout_range(const SnowflakeLayout *self, gint64 from_ms,
-							gint64 to_ms, gint64 *out_first,
-							gint64 *out_last,
-							GError **error) G_GNUC_WARN_UNUSED_RESULT;
+gboolean snowflake_layout_range(const SnowflakeLayout *self, gint64 from_ms, gint64 to_ms,
+				gint64 *out_first, gint64 *out_last,
+				GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
 /* The text forms of an ID. They do not depend on the layout. */
 typedef enum {
@@ -142,7 +135,7 @@ typedef enum {
  *
  * Returns: (transfer full): the text
  */
-SNOWFLAKE_CLIENT_EXPORT char *snowflake_id_to_text(SnowflakeIdForm form, gint64 id);
+char *snowflake_id_to_text(SnowflakeIdForm form, gint64 id);
 
 /**
  * snowflake_id_parse:
@@ -154,9 +147,8 @@ SNOWFLAKE_CLIENT_EXPORT char *snowflake_id_to_text(SnowflakeIdForm form, gint64 
  *
  * Returns: %TRUE, or %FALSE with INVALID set. The message quotes the text
  */
-SNOWFLAKE_CLIENT_EXPORT gboolean snowflake_id_parse(SnowflakeIdForm form, const char *text,
-						    gint64 *out_id,
-						    GError **error) G_GNUC_WARN_UNUSED_RESULT;
+gboolean snowflake_id_parse(SnowflakeIdForm form, const char *text, gint64 *out_id,
+			    GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
 /* A UUID (RFC 9562), with the most significant byte first, as in databases and on the wire. */
 typedef struct _SnowflakeUuid {
@@ -170,14 +162,14 @@ typedef struct _SnowflakeUuid SnowflakeUlid;
 /* Returns a negative number if @a sorts before @b, 0 if they are equal, otherwise a positive
  * number. The bytes and the text forms sort in the same order. Two ULIDs, or two version 7 UUIDs,
  * also sort by time. */
-SNOWFLAKE_CLIENT_EXPORT int snowflake_uuid_compare(const SnowflakeUuid *a, const SnowflakeUuid *b);
+int snowflake_uuid_compare(const SnowflakeUuid *a, const SnowflakeUuid *b);
 
 /* Returns the time in a ULID or a version 7 UUID, 0 to 2^48 - 1. For other UUIDs, the result is
  * meaningless. */
-SNOWFLAKE_CLIENT_EXPORT gint64 snowflake_uuid_get_time_ms(const SnowflakeUuid *self);
+gint64 snowflake_uuid_get_time_ms(const SnowflakeUuid *self);
 
 /* Returns: (transfer full): hexadecimal digits in the form 8-4-4-4-12, in lowercase */
-SNOWFLAKE_CLIENT_EXPORT char *snowflake_uuid_to_text(const SnowflakeUuid *self);
+char *snowflake_uuid_to_text(const SnowflakeUuid *self);
 
 /**
  * snowflake_uuid_parse:
@@ -188,8 +180,8 @@ SNOWFLAKE_CLIENT_EXPORT char *snowflake_uuid_to_text(const SnowflakeUuid *self);
  *
  * Returns: %TRUE, or %FALSE with INVALID set
  */
-SNOWFLAKE_CLIENT_EXPORT gboolean snowflake_uuid_parse(const char *text, SnowflakeUuid *out_uuid,
-						      GError **error) G_GNUC_WARN_UNUSED_RESULT;
+gboolean snowflake_uuid_parse(const char *text, SnowflakeUuid *out_uuid,
+			      GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
 /**
  * snowflake_uuid_from_id:
@@ -204,8 +196,8 @@ SNOWFLAKE_CLIENT_EXPORT gboolean snowflake_uuid_parse(const char *text, Snowflak
  *
  * Returns: %TRUE, or %FALSE with OUT_OF_RANGE set
  */
-SNOWFLAKE_CLIENT_EXPORT gboolean snowflake_uuid_from_id(gint64 id, SnowflakeUuid *out_uuid,
-							GError **error) G_GNUC_WARN_UNUSED_RESULT;
+gboolean snowflake_uuid_from_id(gint64 id, SnowflakeUuid *out_uuid,
+				GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
 /**
  * snowflake_uuid_to_id:
@@ -217,11 +209,11 @@ SNOWFLAKE_CLIENT_EXPORT gboolean snowflake_uuid_from_id(gint64 id, SnowflakeUuid
  * Returns: %TRUE, or %FALSE with INVALID set if @self has a different version, or with OUT_OF_RANGE
  * if its time is outside the layout
  */
-SNOWFLAKE_CLIENT_EXPORT gboolean snowflake_uuid_to_id(const SnowflakeUuid *self, gint64 *out_id,
-						      GError **error) G_GNUC_WARN_UNUSED_RESULT;
+gboolean snowflake_uuid_to_id(const SnowflakeUuid *self, gint64 *out_id,
+			      GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
 /* Returns: (transfer full): 26 digits of Crockford's base 32, in uppercase */
-SNOWFLAKE_CLIENT_EXPORT char *snowflake_ulid_to_text(const SnowflakeUlid *self);
+char *snowflake_ulid_to_text(const SnowflakeUlid *self);
 
 /**
  * snowflake_ulid_parse:
@@ -232,8 +224,8 @@ SNOWFLAKE_CLIENT_EXPORT char *snowflake_ulid_to_text(const SnowflakeUlid *self);
  *
  * Returns: %TRUE, or %FALSE with INVALID set
  */
-SNOWFLAKE_CLIENT_EXPORT gboolean snowflake_ulid_parse(const char *text, SnowflakeUlid *out_ulid,
-						      GError **error) G_GNUC_WARN_UNUSED_RESULT;
+gboolean snowflake_ulid_parse(const char *text, SnowflakeUlid *out_ulid,
+			      GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
 /**
  * snowflake_ulid_random:
@@ -244,8 +236,8 @@ SNOWFLAKE_CLIENT_EXPORT gboolean snowflake_ulid_parse(const char *text, Snowflak
  *
  * Returns: %TRUE, or %FALSE with OUT_OF_RANGE set
  */
-SNOWFLAKE_CLIENT_EXPORT gboolean snowflake_ulid_random(gint64 time_ms, SnowflakeUlid *out_ulid,
-						       GError **error) G_GNUC_WARN_UNUSED_RESULT;
+gboolean snowflake_ulid_random(gint64 time_ms, SnowflakeUlid *out_ulid,
+			       GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
 /*
  * Generators of increasing ULIDs and UUIDs. If a draw begins after another one has returned, in
@@ -264,8 +256,8 @@ SNOWFLAKE_CLIENT_EXPORT gboolean snowflake_ulid_random(gint64 time_ms, Snowflake
 typedef struct _SnowflakeUlidGenerator SnowflakeUlidGenerator;
 typedef struct _SnowflakeUuidGenerator SnowflakeUuidGenerator;
 
-SNOWFLAKE_CLIENT_EXPORT SnowflakeUlidGenerator *snowflake_ulid_generator_new(void);
-SNOWFLAKE_CLIENT_EXPORT void snowflake_ulid_generator_free(SnowflakeUlidGenerator *self);
+SnowflakeUlidGenerator *snowflake_ulid_generator_new(void);
+void snowflake_ulid_generator_free(SnowflakeUlidGenerator *self);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(SnowflakeUlidGenerator, snowflake_ulid_generator_free)
 
 /**
@@ -275,12 +267,11 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(SnowflakeUlidGenerator, snowflake_ulid_generator_f
  * Returns: %TRUE, or %FALSE with OUT_OF_RANGE set if the clock is before 1970, or with OVERFLOW
  * set. OVERFLOW has a probability of 1 in 2^80 for each ULID, and does not change the generator
  */
-SNOWFLAKE_CLIENT_EXPORT gboolean
-snowflake_ulid_generator_draw(SnowflakeUlidGenerator *self, SnowflakeUlid *out_ulid,
-			      GError **error) G_GNUC_WARN_UNUSED_RESULT;
+gboolean snowflake_ulid_generator_draw(SnowflakeUlidGenerator *self, SnowflakeUlid *out_ulid,
+				       GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
-SNOWFLAKE_CLIENT_EXPORT SnowflakeUuidGenerator *snowflake_uuid_generator_new(void);
-SNOWFLAKE_CLIENT_EXPORT void snowflake_uuid_generator_free(SnowflakeUuidGenerator *self);
+SnowflakeUuidGenerator *snowflake_uuid_generator_new(void);
+void snowflake_uuid_generator_free(SnowflakeUuidGenerator *self);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(SnowflakeUuidGenerator, snowflake_uuid_generator_free)
 
 /**
@@ -290,8 +281,8 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(SnowflakeUuidGenerator, snowflake_uuid_generator_f
  *
  * Returns: %TRUE, or %FALSE with OUT_OF_RANGE set if the clock is before 1970
  */
-SNOWFLAKE_CLIENT_EXPORT gboolean
-snowflake_uuid_generator_draw(SnowflakeUuidGenerator *self, SnowflakeUuid *out_uuid,
-			      GError **error) G_GNUC_WARN_UNUSED_RESULT;
+gboolean snowflake_uuid_generator_draw(SnowflakeUuidGenerator *self, SnowflakeUuid *out_uuid,
+				       GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
+#pragma GCC visibility pop
 G_END_DECLS

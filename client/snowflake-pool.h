@@ -6,6 +6,7 @@
 #include "snowflake-client.h" /* lint: allow include: they are installed side by side */
 
 G_BEGIN_DECLS
+#pragma GCC visibility push(default)
 
 /*
  * A pool of IDs, for programs that need many IDs or cannot wait for a call to a server. The pool's
@@ -121,13 +122,12 @@ typedef struct {
  * Returns: (transfer full): a pool, or %NULL with INVALID_ARGUMENT set, or with UNSUPPORTED if the
  * kernel is too old, or if memory or a thread cannot be allocated
  */
-SNOWFLAKE_CLIENT_EXPORT SnowflakePool *snowflake_pool_new(const SnowflakePoolConfig *config,
-							  GError **error);
+SnowflakePool *snowflake_pool_new(const SnowflakePoolConfig *config, GError **error);
 
 /* Frees the pool. No thread may use the pool during or after this call. Threads that have taken
  * IDs can still be running.
  */
-SNOWFLAKE_CLIENT_EXPORT void snowflake_pool_free(SnowflakePool *self);
+void snowflake_pool_free(SnowflakePool *self);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(SnowflakePool, snowflake_pool_free)
 
 /**
@@ -139,8 +139,8 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(SnowflakePool, snowflake_pool_free)
  *
  * Returns: %TRUE, or %FALSE with an error set: the last error from a server, or TIMEOUT
  */
-SNOWFLAKE_CLIENT_EXPORT gboolean snowflake_pool_take(SnowflakePool *self, gint64 *out_id,
-						     GError **error) G_GNUC_WARN_UNUSED_RESULT;
+gboolean snowflake_pool_take(SnowflakePool *self, gint64 *out_id,
+			     GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
 /**
  * snowflake_pool_take_run:
@@ -153,13 +153,12 @@ SNOWFLAKE_CLIENT_EXPORT gboolean snowflake_pool_take(SnowflakePool *self, gint64
  *
  * Returns: %TRUE, or %FALSE with an error set
  */
-SNOWFLAKE_CLIENT_EXPORT gboolean snowflake_pool_take_run(SnowflakePool *self, guint most,
-							 gint64 *out_first, guint *out_count,
-							 GError **error) G_GNUC_WARN_UNUSED_RESULT;
+gboolean snowflake_pool_take_run(SnowflakePool *self, guint most, gint64 *out_first,
+				 guint *out_count, GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
 /* Gets the statistics. Can be called from any thread. Concurrent takes may or may not be
  * included. */
-SNOWFLAKE_CLIENT_EXPORT void snowflake_pool_get_statistics(SnowflakePool *self,
-							   SnowflakePoolStatistics *out_statistics);
+void snowflake_pool_get_statistics(SnowflakePool *self, SnowflakePoolStatistics *out_statistics);
 
+#pragma GCC visibility pop
 G_END_DECLS

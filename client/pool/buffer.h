@@ -92,21 +92,20 @@ void pool_buffer_release_slot(PoolBuffer *self, PoolSlot *slot);
 
 static inline gboolean pool_slot_is_mine(const PoolSlot *self)
 {
-	return atomic_load_explicit(&self->owner, memory_order_relaxed) == (guintptr)pthread_self();
+	return pool_load_relaxed(&self->owner) == (guintptr)pthread_self();
 }
 
 /* Takes the next ID from the thread's slot. Returns: %FALSE if the slot contains no ID, or does not
  * belong to the thread */
 static inline gboolean pool_slot_take(PoolSlot *self, const PoolBuffer *buffer, gint64 *out_id)
 {
-	gint64 next = atomic_load_explicit(&self->next, memory_order_relaxed);
+	gint64 next = pool_load_relaxed(&self->next);
 
-	if (next == atomic_load_explicit(&self->end, memory_order_relaxed) ||
-	    atomic_load_explicit(&self->batch, memory_order_relaxed) <
-		    atomic_load_explicit(&buffer->oldest, memory_order_relaxed) ||
+	if (next == pool_load_relaxed(&self->end) ||
+	    pool_load_relaxed(&self->batch) < pool_load_relaxed(&buffer->oldest) ||
 	    !pool_slot_is_mine(self))
 		return FALSE;
-	atomic_store_explicit(&self->next, next + 1, memory_order_relaxed);
+	pool_store_relaxed(&self->next, next + 1);
 	*out_id = next;
 	return TRUE;
 }

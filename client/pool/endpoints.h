@@ -88,9 +88,6 @@ gint64 pool_endpoints_excluded_until_us(const PoolEndpoints *self, const char *n
 void pool_endpoint_identify(PoolEndpoint *self, const SnowflakeClientWorker *worker,
 			    gboolean is_first);
 
-/* Records that IDs up to @last_id were accepted, all of which are above the previous last_id. */
-void pool_endpoint_note_ids(PoolEndpoint *self, gint64 last_id);
-
 /* Returns: a random number from 0 to @below - 1 */
 guint pool_endpoints_random(PoolEndpoints *self, guint below);
 

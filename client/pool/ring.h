@@ -44,17 +44,16 @@ typedef struct {
 	_Atomic guint32 count;
 } PoolRingEntry;
 
-static inline guint64 pool_ring_load_relaxed(const _Atomic guint64 *value)
-{
-	return atomic_load_explicit(value, memory_order_relaxed);
-}
+/* As in <stdatomic.h>, with relaxed memory order. */
+#define pool_load_relaxed(object)         atomic_load_explicit(object, memory_order_relaxed)
+#define pool_store_relaxed(object, value) atomic_store_explicit(object, value, memory_order_relaxed)
 
 /* Members are private. */
 typedef struct {
 	/* number of the run << 16 | number of IDs taken from it */
 	_Alignas(POOL_LINE_BYTES) _Atomic guint64 head;
 	_Alignas(POOL_LINE_BYTES) _Atomic guint64 tail;
-	_Atomic guint64 put; /* number of IDs put since the start */
+	_Atomic guint64 put; /* number of IDs put since the start; other code may load it */
 	_Alignas(POOL_LINE_BYTES) PoolRingEntry entries[POOL_RING_RUNS];
 } PoolRing;
 
@@ -92,6 +91,3 @@ gboolean pool_ring_take(PoolRing *self, guint most, guint64 oldest, PoolRun *out
 /* Can be called from any thread. Returns: the number of IDs in the ring; concurrent puts and takes
  * may or may not be included */
 guint64 pool_ring_level(const PoolRing *self);
-
-/* Can be called from any thread. Returns: the number of IDs put since the start */
-guint64 pool_ring_put_ids(const PoolRing *self);

@@ -114,7 +114,9 @@ gboolean pool_watch_serve_requests(PoolWatch *self, PoolFleet *fleet, const char
 
 	FOR_EACH_SERVER (fleet, fit)
 		if (pool_server_rank(fit, now_us) != POOL_SERVER_USELESS)
-			refused_count = MAX(refused_count, pool_server_offer(fit).refused_count);
+			refused_count = MAX(
+				refused_count,
+				batch_limits_offer(&fit->limits, CLIENT_RESULT_RUNS).refused_count);
 	pthread_mutex_lock(&self->mutex);
 	for (GList *each = self->placed.head; each != NULL; each = next) {
 		PoolBatchRequest *request = each->data;
