@@ -17,12 +17,12 @@ typedef struct {
 
 	const char *const *files;
 	guint next_file;
-	gboolean skips; /* the rest of the line must be skipped */
-	gboolean has_ended;
-	int fd; /* -1: none is open */
+	gboolean has_ended; /* all bytes of the file were read */
+	int fd;             /* -1: none is open */
 	/* bytes from begin to end were read and are not taken yet */
 	gsize begin, end;
-	char *bytes;
+	guint8 *bytes;
+	char text[AUDIT_ENTRY_MAX_LINE_BYTES + 1]; /* the line */
 } CtlAuditReader;
 
 /* @files: NULL-terminated; borrowed. "-" means standard input, which is also the default

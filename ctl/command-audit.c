@@ -74,7 +74,7 @@ static void print_entry(Rows *self, const AuditEntry *entry, const char *file, g
 	gboolean has_time = layout_check_id(self->layout, entry->id, NULL);
 	gint64 time_ms = has_time ? layout_decode(self->layout, entry->id).time_ms : 0;
 	g_autofree char *agent = ctl_format_agent(entry->agent, entry->agent_length);
-	g_autofree char *shown = ctl_format_path(file != NULL ? file : "");
+	g_autofree char *shown = ctl_format_path(file);
 
 	if (!self->json) {
 		g_autofree char *id = g_strdup_printf("%" G_GINT64_FORMAT, entry->id);
@@ -108,6 +108,8 @@ static void print_entry(Rows *self, const AuditEntry *entry, const char *file, g
 #define LENGTH_DIGITS 4
 #define FILE_DIGITS   8
 #define LINE_DIGITS   12
+/* inverted in the tag, so that negative tags sort first */
+#define SIGN_BIT      (G_GUINT64_CONSTANT(1) << 63)
 #define AGENT_AT      (ID_DIGITS + TAG_DIGITS + LENGTH_DIGITS)
 #define MAX_AGENT     AUDIT_ENTRY_MAX_LINE_BYTES
 #define MAX_LINE      (AGENT_AT + 2 * MAX_AGENT + FILE_DIGITS + LINE_DIGITS + 1)
@@ -145,22 +147,6 @@ static gboolean start_sort(Sorter *self, guint64 memory_mib, GError **error)
 	self->output = fdopen(output, "r");
 	self->errors = fdopen(errors, "r");
 	return TRUE;
-}
-
-static void sorter_clear(Sorter *self)
-{
-	FILE **const streams[] = {&self->input, &self->output, &self->errors};
-
-	for (gsize i = 0; i < G_N_ELEMENTS(streams); i++) {
-		if (*streams[i] != NULL)
-			fclose(*streams[i]);
-		*streams[i] = NULL;
-	}
-	if (self->pid != 0) {
-		kill(self->pid, SIGTERM);
-		waitpid(self->pid, NULL, 0);
-	}
-	self->pid = 0;
 }
 
 /* Waits until sort has ended. Its input must have been closed and its output read, or sort must
@@ -203,12 +189,6 @@ static const char *read_hex(const char *at, guint digits, guint64 *out_number)
 	return at + digits;
 }
 
-/* Inverts the tag's sign bit, so that negative tags sort first. */
-static guint64 swap_sign(guint64 tag)
-{
-	return tag ^ G_GUINT64_CONSTANT(1) << 63;
-}
-
 /* Sends the entry that @reader has read to sort. */
 static gboolean sort_entry(Sorter *self, const CtlAuditReader *reader, GError **error)
 {
@@ -216,7 +196,7 @@ static gboolean sort_entry(Sorter *self, const CtlAuditReader *reader, GError **
 	char text[MAX_LINE];
 	char *at = append_hex(text, (guint64)entry->id, ID_DIGITS);
 
-	at = append_hex(at, swap_sign((guint64)entry->tag), TAG_DIGITS);
+	at = append_hex(at, (guint64)entry->tag ^ SIGN_BIT, TAG_DIGITS);
 	at = append_hex(at, entry->agent_length, LENGTH_DIGITS);
 	for (gsize i = 0; i < entry->agent_length; i++)
 		at = append_hex(at, (guchar)entry->agent[i], 2);
@@ -249,8 +229,16 @@ typedef struct {
 
 static void audit_clear(Audit *self)
 {
+	FILE *const streams[] = {self->sorter.input, self->sorter.output, self->sorter.errors};
+
 	ctl_audit_reader_free(self->reader);
-	sorter_clear(&self->sorter);
+	for (gsize i = 0; i < G_N_ELEMENTS(streams); i++)
+		if (streams[i] != NULL)
+			fclose(streams[i]);
+	if (self->sorter.pid == 0)
+		return;
+	kill(self->sorter.pid, SIGTERM);
+	waitpid(self->sorter.pid, NULL, 0);
 }
 
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC(Audit, audit_clear)
@@ -365,7 +353,7 @@ static void print_issue(Audit *self, const char *line)
 	at = read_hex(at, FILE_DIGITS, &file);
 	read_hex(at, LINE_DIGITS, &number);
 	entry.id = (gint64)id;
-	entry.tag = (gint64)swap_sign(tag);
+	entry.tag = (gint64)(tag ^ SIGN_BIT);
 	entry.agent = (const char *)entry.bytes;
 	entry.agent_length = (guint)length;
 	print_entry(&self->rows, &entry, ctl_audit_reader_file_name(self->reader, (guint)file),

@@ -73,15 +73,6 @@ static gboolean decode_uuid(const char *text, Decoded *out_decoded, GError **err
 	return TRUE;
 }
 
-static gboolean decode_ulid(const char *text, Decoded *out_decoded, GError **error)
-{
-	if (!ulid_parse(text, &out_decoded->bits, error))
-		return FALSE;
-	out_decoded->kind = KIND_ULID;
-	out_decoded->time_ms = ulid_time_ms(out_decoded->bits);
-	return TRUE;
-}
-
 static gboolean decode_id(const Decoder *self, const char *text, Decoded *out_decoded,
 			  GError **error)
 {
@@ -207,10 +198,12 @@ static void decode_text(Decoder *self, const char *text)
 
 	if (!self->has_form && length == UUID_TEXT_SIZE - 1)
 		decode_uuid(text, &decoded, &error);
-	else if (!self->has_form && length == ULID_TEXT_SIZE - 1)
-		decode_ulid(text, &decoded, &error);
-	else
+	else if (self->has_form || length != ULID_TEXT_SIZE - 1)
 		decode_id(self, text, &decoded, &error);
+	else if (ulid_parse(text, &decoded.bits, &error))
+		decoded = (Decoded){.kind = KIND_ULID,
+				    .bits = decoded.bits,
+				    .time_ms = ulid_time_ms(decoded.bits)};
 	if (error != NULL) {
 		ctl_output_complain("%s", error->message);
 		self->any_bad = TRUE;

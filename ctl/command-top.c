@@ -373,13 +373,16 @@ static GHashTable *counts_new(void)
 	return g_hash_table_new_full(g_str_hash, g_str_equal, g_free, g_free);
 }
 
-/* Sets the rates since @last_counts, and returns the current counts by nonce. A restarted server
- * has a new nonce, so it has no rates yet. */
-static GHashTable *set_rates(GHashTable *last_counts, const GPtrArray *workers)
+/* Sets the workers, and their rates since the last list. A restarted server has a new nonce, so it
+ * has no rates yet. @workers: (transfer full) (nullable) */
+static void list_set_workers(List *self, Top *top, GPtrArray *workers)
 {
-	GHashTable *counts = counts_new();
+	g_autoptr(GHashTable) last_counts = top->counts;
 
-	for (guint i = 0; i < workers->len; i++) {
+	self->workers = workers;
+	self->time_ms = g_get_real_time() / 1000;
+	top->counts = counts_new();
+	for (guint i = 0; workers != NULL && i < workers->len; i++) {
 		CtlWorker *worker = workers->pdata[i];
 		const char *nonce = worker->said.nonce;
 		const CtlCounts *before =
@@ -399,25 +402,11 @@ static GHashTable *set_rates(GHashTable *last_counts, const GPtrArray *workers)
 			worker->calls_per_s = worker->has_rates ? calls / seconds : 0;
 		}
 		if (nonce != NULL && last != NULL)
-			g_hash_table_replace(counts, g_strdup(nonce),
+			g_hash_table_replace(top->counts, g_strdup(nonce),
 					     g_memdup2(last, sizeof(*last)));
 	}
-	return counts;
-}
-
-/* @workers: (transfer full) (nullable) */
-static void list_set_workers(List *self, Top *top, GPtrArray *workers)
-{
-	GHashTable *counts;
-
-	self->workers = workers;
-	self->time_ms = g_get_real_time() / 1000;
-	if (workers == NULL)
-		return;
-	counts = set_rates(top->counts, workers);
-	g_hash_table_unref(top->counts);
-	top->counts = counts;
-	sort_workers(top, workers);
+	if (workers != NULL)
+		sort_workers(top, workers);
 }
 
 /* Draws the last list. Can be called in any thread, between begin and end of printing. */
@@ -596,8 +585,7 @@ static CtlStatus run_top(const CtlOptions *options, G_GNUC_UNUSED const char *co
 		g_autofree char *shown = text_escape(sort_name, strlen(sort_name));
 		g_autofree char *all = g_strjoinv(", ", (char **)ctl_command_top_columns());
 
-		ctl_output_complain("--sort: \"%s\" is not one of %s", shown, all);
-		return CTL_USAGE;
+		return ctl_output_misuse("--sort: \"%s\" is not one of %s", shown, all);
 	}
 	if (!ctl_options_zookeeper(options, &hosts, &auth))
 		return CTL_USAGE;

@@ -77,9 +77,9 @@ static void print_reservation_table(const CtlRegistryTree *tree, gint64 now_ms)
 			ctl_table_add(table, g_strdup_printf("%u", judged.worker_id));
 			ctl_table_add_painted(table, g_strdup(state), ctl_colour_of_state(state));
 			ctl_table_add(table, ctl_format_until(judged.end_ms, now_ms));
-			ctl_table_add(table, ctl_format_address(
-						     address != NULL && address[0] != '\0' ? address
-											   : NULL));
+			ctl_table_add(table, ctl_format_path(address != NULL && address[0] != '\0'
+								     ? address
+								     : NULL));
 		}
 	}
 	ctl_table_print(table);
@@ -234,10 +234,8 @@ static CtlStatus run_workers(const CtlOptions *options, G_GNUC_UNUSED const char
 
 	if (!ctl_options_zookeeper(options, &hosts, &auth))
 		return CTL_USAGE;
-	if (hosts == NULL && with_reservations) {
-		ctl_output_complain("--reservations requires --zookeeper HOSTS");
-		return CTL_USAGE;
-	}
+	if (hosts == NULL && with_reservations)
+		return ctl_output_misuse("--reservations requires --zookeeper HOSTS");
 	return hosts != NULL ? list_by_zookeeper(options, hosts, auth) : list_by_servers(options);
 }
 

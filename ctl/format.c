@@ -6,10 +6,9 @@
 #include "common/strict-json.h"
 #include "core/text.h"
 
-#define MAX_ADDRESS_BYTES 259 /* a host name of 253 bytes, a colon and a port */
-#define MAX_PATH_BYTES    512
-#define MAX_AGENT_BYTES   256 /* maximum length of an agent that servers accept */
-#define MAX_ESCAPE_BYTES  64  /* maximum length of a text that text_escape() does not truncate */
+#define MAX_PATH_BYTES   512
+#define MAX_AGENT_BYTES  256 /* maximum length of an agent that servers accept */
+#define MAX_ESCAPE_BYTES 64  /* maximum length of a text that text_escape() does not truncate */
 
 static gboolean is_time(gint64 time_ms)
 {
@@ -74,15 +73,9 @@ static char *escape_text(const char *text, gsize length, gsize max_bytes)
 	return g_string_free(shown, FALSE);
 }
 
-char *ctl_format_address(const char *address)
-{
-	return address != NULL ? escape_text(address, strlen(address), MAX_ADDRESS_BYTES)
-			       : g_strdup("-");
-}
-
 char *ctl_format_path(const char *path)
 {
-	return escape_text(path, strlen(path), MAX_PATH_BYTES);
+	return path != NULL ? escape_text(path, strlen(path), MAX_PATH_BYTES) : g_strdup("-");
 }
 
 char *ctl_format_agent(const char *agent, gsize length)

@@ -22,9 +22,8 @@ char *ctl_format_span(gint64 span_ms);
 
 /* Returns: (transfer full): @text (nullable), made safe to print, and truncated to 64 bytes. */
 char *ctl_format_text(const char *text);
-/* Like ctl_format_text(), for HOST:PORT: truncates to the maximum length of an address. */
-char *ctl_format_address(const char *address);
-/* Like ctl_format_text(), for a path in ZooKeeper or of a file: truncates to 512 bytes. */
+/* Like ctl_format_text(), for an address, or a path in ZooKeeper or of a file: truncates to 512
+ * bytes. */
 char *ctl_format_path(const char *path);
 /* Like ctl_format_text(), for a useragent, which can contain NULs: truncates to 256 bytes. */
 char *ctl_format_agent(const char *agent, gsize length);

@@ -224,30 +224,15 @@ static void complain_with_kind(const char *message, const char *kind, gint64 ret
 	failure.retry_after_ms = retry_after_ms;
 }
 
-static G_GNUC_PRINTF(1, 0) void complain_va(const char *format, va_list arguments)
-{
-	g_autofree char *message = g_strdup_vprintf(format, arguments);
-
-	complain_with_kind(message, NULL, 0);
-}
-
 void ctl_output_complain(const char *format, ...)
 {
+	g_autofree char *message = NULL;
 	va_list arguments;
 
 	va_start(arguments, format);
-	complain_va(format, arguments);
+	message = g_strdup_vprintf(format, arguments);
 	va_end(arguments);
-}
-
-CtlStatus ctl_output_misuse(const char *format, ...)
-{
-	va_list arguments;
-
-	va_start(arguments, format);
-	complain_va(format, arguments);
-	va_end(arguments);
-	return CTL_USAGE;
+	complain_with_kind(message, NULL, 0);
 }
 
 static const char *kind_of(const GError *error)

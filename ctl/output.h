@@ -45,7 +45,7 @@ gboolean ctl_output_has_printed(void);
 void ctl_output_complain(const char *format, ...) G_GNUC_PRINTF(1, 2);
 
 /* Like ctl_output_complain(), for wrong options or arguments. Returns CTL_USAGE. */
-CtlStatus ctl_output_misuse(const char *format, ...) G_GNUC_PRINTF(1, 2);
+#define ctl_output_misuse(...) (ctl_output_complain(__VA_ARGS__), CTL_USAGE)
 
 /* Reads the user's answer to a question that was printed on standard error. Returns whether it is
  * yes; if not, prints a message. */

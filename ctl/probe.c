@@ -103,14 +103,8 @@ gboolean ctl_probe_known(const CtlOptions *options, SnowflakeClient *client, gbo
 
 /* In parallel */
 
-#define MAX_THREADS 256
-
-/* The number of descriptors that a thread needs: for a main context, and for simultaneous
- * connection attempts to several addresses of a name. GLib aborts if there is no descriptor for a
- * main context, so a thread is started only if enough descriptors are available. */
-#define FDS_OF_THREAD 8
-/* descriptors that the process needs for itself, and for DNS lookups */
-#define FDS_OF_ALL    16
+#define MAX_THREADS   256
+#define FDS_OF_SERVER 8 /* for a DNS lookup, and for attempts at several addresses of a name */
 
 typedef struct {
 	const GPtrArray *items;
@@ -130,14 +124,12 @@ void ctl_probe_raise_limit(void)
 	}
 }
 
-/* Half of the descriptors can be used for connections that stay open; the other half is for
- * connection attempts. */
 guint ctl_probe_room(void)
 {
 	struct rlimit limit = {0};
 
 	getrlimit(RLIMIT_NOFILE, &limit); /* can fail only if its arguments are invalid */
-	return (guint)MIN(limit.rlim_cur / 2, G_MAXUINT);
+	return (guint)MIN(limit.rlim_cur / FDS_OF_SERVER, G_MAXUINT);
 }
 
 static void *run_thread(void *data)
@@ -158,15 +150,10 @@ void ctl_probe_in_parallel(const GPtrArray *items, void (*work)(gpointer item, g
 {
 	Parallel self = {.items = items, .work = work, .data = data};
 	pthread_t threads[MAX_THREADS];
-	guint room = ctl_probe_room();
-	/* threads in addition to the calling thread */
-	guint max_threads = room < FDS_OF_ALL + FDS_OF_THREAD
-				    ? 0
-				    : MIN((room - FDS_OF_ALL) / FDS_OF_THREAD - 1, MAX_THREADS);
-	guint wanted = MIN(items->len, max_threads);
+	guint wanted = MIN(MIN(items->len, ctl_probe_room()), MAX_THREADS);
 	guint count = 0;
 
-	while (count < wanted && pthread_create(&threads[count], NULL, run_thread, &self) == 0)
+	while (count + 1 < wanted && pthread_create(&threads[count], NULL, run_thread, &self) == 0)
 		count++;
 	run_thread(&self);
 	for (guint i = 0; i < count; i++)

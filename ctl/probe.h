@@ -35,11 +35,11 @@ gboolean ctl_probe_known(const CtlOptions *options, SnowflakeClient *client, gbo
 /* Raises the limit on open files as far as this process is permitted to. */
 void ctl_probe_raise_limit(void);
 
-/* Returns how many descriptors can stay open between calls of ctl_probe_in_parallel(). */
+/* Returns how many servers can be connected at the same time. */
 guint ctl_probe_room(void);
 
 /* Calls @work for each of @items, and returns when all calls have returned. A call can connect to
- * one server at a time. Uses as many threads as the descriptors allow, so that a server that does
- * not answer does not delay others. */
+ * one server at a time. Uses many threads, so that a server that does not answer does not delay
+ * others. */
 void ctl_probe_in_parallel(const GPtrArray *items, void (*work)(gpointer item, gpointer data),
 			   gpointer data);

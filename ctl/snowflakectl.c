@@ -24,10 +24,22 @@ static const CtlCommand help_command = {
 };
 
 static const CtlCommand *const COMMANDS[] = {
-	&ctl_id_command,       &ctl_ulid_command,    &ctl_uuid_command,       &ctl_decode_command,
-	&ctl_layouts_command,  &ctl_range_command,   &ctl_ping_command,       &ctl_status_command,
-	&ctl_workers_command,  &ctl_top_command,     &ctl_registry_command,   &ctl_audit_command,
-	&ctl_config_command,   &ctl_bench_command,   &ctl_completion_command, &help_command,
+	&ctl_id_command,
+	&ctl_ulid_command,
+	&ctl_uuid_command,
+	&ctl_decode_command,
+	&ctl_layouts_command,
+	&ctl_range_command,
+	&ctl_ping_command,
+	&ctl_status_command,
+	&ctl_workers_command,
+	&ctl_top_command,
+	&ctl_registry_command,
+	&ctl_audit_command,
+	&ctl_config_command,
+	&ctl_bench_command,
+	&ctl_completion_command,
+	&help_command,
 	NULL,
 };
 

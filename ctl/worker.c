@@ -78,8 +78,8 @@ gboolean ctl_worker_is_relay(const CtlWorker *self)
 
 char *ctl_worker_address(const CtlWorker *self)
 {
-	g_autofree char *address = ctl_format_address(
-		self->said.program != NULL ? self->said.program : self->said.address);
+	g_autofree char *address = ctl_format_path(self->said.program != NULL ? self->said.program
+									      : self->said.address);
 
 	return ctl_worker_is_relay(self) ? g_strconcat(address, " (relay)", NULL)
 					 : g_steal_pointer(&address);

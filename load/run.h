@@ -17,7 +17,7 @@ typedef struct _LoadRun LoadRun;
 
 /**
  * load_run_new:
- * @options: borrowed; must have passed load_options_check()
+ * @options: borrowed
  *
  * Opens the connections. If a server refuses a connection, uses the other servers for this
  * connection and all later ones.
