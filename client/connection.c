@@ -168,20 +168,6 @@ static gboolean receive_bytes(ClientConnection *self, GError **error)
 	}
 }
 
-/* Checks that a frame of @length bytes can be a reply. Returns: %FALSE with PROTOCOL set */
-static gboolean check_frame(const ClientConnection *self, guint32 length, GError **error)
-{
-	if (length > 0 && length <= self->max_reply_bytes)
-		return TRUE;
-	if ((length & TLS_ALERT_MASK) == TLS_ALERT)
-		return set_failure(error, SNOWFLAKE_CLIENT_ERROR_PROTOCOL,
-				   "the port requires TLS; write tls:HOST:PORT");
-	g_set_error(error, SNOWFLAKE_CLIENT_ERROR, SNOWFLAKE_CLIENT_ERROR_PROTOCOL,
-		    "not a reply from a Snowflake server: a frame of %u bytes; the limit is %u",
-		    length, self->max_reply_bytes);
-	return FALSE;
-}
-
 /* Sends the call, and receives its reply. */
 static ClientConnectionEvent advance_call(ClientConnection *self, GError **error)
 {
@@ -204,8 +190,18 @@ static ClientConnectionEvent advance_call(ClientConnection *self, GError **error
 		return CLIENT_CONNECTION_NOTHING;
 	memcpy(&length, self->in->data, HEADER_BYTES);
 	length = GUINT32_FROM_BE(length);
-	if (!check_frame(self, length, error))
+	if ((length & TLS_ALERT_MASK) == TLS_ALERT) {
+		set_failure(error, SNOWFLAKE_CLIENT_ERROR_PROTOCOL,
+			    "the port requires TLS; write tls:HOST:PORT");
 		return CLIENT_CONNECTION_FAILED;
+	}
+	if (length == 0 || length > self->max_reply_bytes) {
+		g_set_error(error, SNOWFLAKE_CLIENT_ERROR, SNOWFLAKE_CLIENT_ERROR_PROTOCOL,
+			    "not a reply from a Snowflake server: a frame of %u bytes; the limit "
+			    "is %u",
+			    length, self->max_reply_bytes);
+		return CLIENT_CONNECTION_FAILED;
+	}
 	if (self->in->len < HEADER_BYTES + length)
 		return CLIENT_CONNECTION_NOTHING;
 	self->reply = self->in;

@@ -87,31 +87,18 @@ char *snowflake_layout_to_text(const SnowflakeLayout *self);
 gboolean snowflake_layout_encode(const SnowflakeLayout *self, const SnowflakeParts *parts,
 				 gint64 *out_id, GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
-/**
- * snowflake_layout_decode:
- * @out_parts: (out): the parts of @id; unchanged on failure
- *
- * Splits an ID into its parts. This is the inverse of snowflake_layout_encode().
- *
- * Returns: %TRUE, or %FALSE with OUT_OF_RANGE set if @id is negative or has more bits than the
- * layout
- */
+/* Splits an ID into its parts. This is the inverse of snowflake_layout_encode(). Returns: %TRUE, or
+ * %FALSE with OUT_OF_RANGE set and @out_parts unchanged if @id is negative or has more bits than
+ * the layout */
 gboolean snowflake_layout_decode(const SnowflakeLayout *self, gint64 id, SnowflakeParts *out_parts,
 				 GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
-/**
- * snowflake_layout_range:
- * @from_ms, @to_ms: the first and the last millisecond of the time span
- * @out_first, @out_last: (out): the lowest and the highest possible ID in the span; unchanged on
- *   failure
- *
- * Computes the range of IDs for a time span, for WHERE id BETWEEN first AND last. The span can
- * begin before the layout's epoch or end after its last tick. The range includes ticks that are
- * only partly in the span.
- *
- * Returns: %TRUE, or %FALSE with OUT_OF_RANGE set if the span ends before it begins or is
- * completely outside the layout
- */
+/* Computes the lowest and the highest possible ID of a time span, for WHERE id BETWEEN first AND
+ * last.
+ * @from_ms and @to_ms are its first and its last millisecond. It can begin before the layout's
+ * epoch or end after its last tick. The range includes ticks that are only partly in the span.
+ * Returns: %TRUE, or %FALSE with OUT_OF_RANGE set and the outputs unchanged if the span ends before
+ * it begins or is completely outside the layout */
 gboolean snowflake_layout_range(const SnowflakeLayout *self, gint64 from_ms, gint64 to_ms,
 				gint64 *out_first, gint64 *out_last,
 				GError **error) G_GNUC_WARN_UNUSED_RESULT;
@@ -126,27 +113,13 @@ typedef enum {
 	SNOWFLAKE_ID_BASE58,    /* at most 11 digits of Flickr's alphabet, without leading zeros */
 } SnowflakeIdForm;
 
-/**
- * snowflake_id_to_text:
- * @id: not negative
- *
- * Converts an ID to text. In the forms hex, crockford and base62, the text has leading zeros, so
- * the strings sort like their IDs.
- *
- * Returns: (transfer full): the text
- */
+/* Returns: (transfer full): an ID, which is not negative, as text. In the forms hex, crockford and
+ * base62, the text has leading zeros, so the strings sort like their IDs. */
 char *snowflake_id_to_text(SnowflakeIdForm form, gint64 id);
 
-/**
- * snowflake_id_parse:
- * @text: the digits of an ID in the given form, at most as many as the form has, with or without
- * leading zeros, and without a sign or whitespace
- * @out_id: (out): the ID, 0 to 2^63 - 1; unchanged on failure
- *
- * Parses an ID.
- *
- * Returns: %TRUE, or %FALSE with INVALID set. The message quotes the text
- */
+/* Parses the digits of an ID, 0 to 2^63 - 1, in the given form: at most as many as the form has,
+ * with or without leading zeros, and without a sign or whitespace. Returns: %TRUE, or %FALSE with
+ * INVALID set and @out_id unchanged. The message quotes the text */
 gboolean snowflake_id_parse(SnowflakeIdForm form, const char *text, gint64 *out_id,
 			    GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
@@ -171,15 +144,8 @@ gint64 snowflake_uuid_get_time_ms(const SnowflakeUuid *self);
 /* Returns: (transfer full): hexadecimal digits in the form 8-4-4-4-12, in lowercase */
 char *snowflake_uuid_to_text(const SnowflakeUuid *self);
 
-/**
- * snowflake_uuid_parse:
- * @text: hexadecimal digits in the form 8-4-4-4-12, case-insensitive
- * @out_uuid: (out): the UUID, of any version; unchanged on failure
- *
- * Parses a UUID.
- *
- * Returns: %TRUE, or %FALSE with INVALID set
- */
+/* Parses a UUID of any version: hexadecimal digits in the form 8-4-4-4-12, case-insensitive.
+ * Returns: %TRUE, or %FALSE with INVALID set and @out_uuid unchanged */
 gboolean snowflake_uuid_parse(const char *text, SnowflakeUuid *out_uuid,
 			      GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
@@ -199,43 +165,23 @@ gboolean snowflake_uuid_parse(const char *text, SnowflakeUuid *out_uuid,
 gboolean snowflake_uuid_from_id(gint64 id, SnowflakeUuid *out_uuid,
 				GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
-/**
- * snowflake_uuid_to_id:
- * @out_id: (out): the ID; unchanged on failure
- *
- * Gets the ID back from a UUID that was made by snowflake_uuid_from_id(). It is not possible to
+/* Gets the ID back from a UUID that was made by snowflake_uuid_from_id(). It is not possible to
  * tell whether a version 7 UUID was made from an ID. If it was not, the result is meaningless.
- *
- * Returns: %TRUE, or %FALSE with INVALID set if @self has a different version, or with OUT_OF_RANGE
- * if its time is outside the layout
- */
+ * Returns: %TRUE, or %FALSE with @out_id unchanged, and with INVALID set if @self has a different
+ * version, or with OUT_OF_RANGE if its time is outside the layout */
 gboolean snowflake_uuid_to_id(const SnowflakeUuid *self, gint64 *out_id,
 			      GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
 /* Returns: (transfer full): 26 digits of Crockford's base 32, in uppercase */
 char *snowflake_ulid_to_text(const SnowflakeUlid *self);
 
-/**
- * snowflake_ulid_parse:
- * @text: 26 case-insensitive digits without I, L, O and U, at most 7ZZZZZZZZZZZZZZZZZZZZZZZZZ
- * @out_ulid: (out): the ULID; unchanged on failure
- *
- * Parses a ULID.
- *
- * Returns: %TRUE, or %FALSE with INVALID set
- */
+/* Parses a ULID: 26 case-insensitive digits without I, L, O and U, at most
+ * 7ZZZZZZZZZZZZZZZZZZZZZZZZZ. Returns: %TRUE, or %FALSE with INVALID set and @out_ulid unchanged */
 gboolean snowflake_ulid_parse(const char *text, SnowflakeUlid *out_ulid,
 			      GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
-/**
- * snowflake_ulid_random:
- * @time_ms: 0 to 2^48 - 1
- * @out_ulid: (out): a ULID with this time; unchanged on failure
- *
- * Makes a random ULID. ULIDs with the same time are in random order.
- *
- * Returns: %TRUE, or %FALSE with OUT_OF_RANGE set
- */
+/* Makes a random ULID with a time of 0 to 2^48 - 1. ULIDs with the same time are in random order.
+ * Returns: %TRUE, or %FALSE with OUT_OF_RANGE set and @out_ulid unchanged */
 gboolean snowflake_ulid_random(gint64 time_ms, SnowflakeUlid *out_ulid,
 			       GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
@@ -260,13 +206,9 @@ SnowflakeUlidGenerator *snowflake_ulid_generator_new(void);
 void snowflake_ulid_generator_free(SnowflakeUlidGenerator *self);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(SnowflakeUlidGenerator, snowflake_ulid_generator_free)
 
-/**
- * snowflake_ulid_generator_draw:
- * @out_ulid: (out): the ULID; unchanged on failure
- *
- * Returns: %TRUE, or %FALSE with OUT_OF_RANGE set if the clock is before 1970, or with OVERFLOW
- * set. OVERFLOW has a probability of 1 in 2^80 for each ULID, and does not change the generator
- */
+/* Sets @out_ulid; it is unchanged on failure. Returns: %TRUE, or %FALSE with OUT_OF_RANGE set if
+ * the clock is before 1970, or with OVERFLOW set. OVERFLOW has a probability of 1 in 2^80 for each
+ * ULID, and does not change the generator */
 gboolean snowflake_ulid_generator_draw(SnowflakeUlidGenerator *self, SnowflakeUlid *out_ulid,
 				       GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
@@ -274,12 +216,8 @@ SnowflakeUuidGenerator *snowflake_uuid_generator_new(void);
 void snowflake_uuid_generator_free(SnowflakeUuidGenerator *self);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(SnowflakeUuidGenerator, snowflake_uuid_generator_free)
 
-/**
- * snowflake_uuid_generator_draw:
- * @out_uuid: (out): a UUID that is not made from an ID, and is unique because of its random bits;
- * unchanged on failure
- *
- * Returns: %TRUE, or %FALSE with OUT_OF_RANGE set if the clock is before 1970
+/* Sets @out_uuid, which is not made from an ID, and is unique because of its random bits; it is
+ * unchanged on failure. Returns: %TRUE, or %FALSE with OUT_OF_RANGE set if the clock is before 1970
  */
 gboolean snowflake_uuid_generator_draw(SnowflakeUuidGenerator *self, SnowflakeUuid *out_uuid,
 				       GError **error) G_GNUC_WARN_UNUSED_RESULT;

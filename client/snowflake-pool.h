@@ -68,13 +68,8 @@ typedef struct _SnowflakePool SnowflakePool;
  * @reserved with new fields, for which %NULL means the default, so that programs do not need to be
  * rebuilt. */
 typedef struct {
-	/* NULL-terminated: "host", "host:port", "[::1]:port" or "tls:host:port"; or on this machine
-	 * "unix:/path" or "unix:@name". The default port is 7609. One string can contain several
-	 * servers: "a.example,b.example". If it is %NULL or empty, the server is
-	 * SNOWFLAKE_CLIENT_DEFAULT_SERVER. */
-	const char *const *servers;
-	const char *agent; /* name of the calling program, [a-zA-Z][a-zA-Z\-0-9]*, at most 256
-			    * bytes */
+	const char *const *servers; /* as in snowflake_client_new() */
+	const char *agent;          /* as in snowflake_client_get_id() */
 	gboolean discover; /* also use the servers that the servers above report. If any server
 			    * above has a tls: address, only reported tls: addresses are used;
 			    * otherwise, only reported addresses without tls: */

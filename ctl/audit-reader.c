@@ -29,27 +29,6 @@ static void complain_of_file(CtlAuditReader *self, guint file, int error)
 			    g_strerror(error));
 }
 
-/* Checks the file without opening it, because opening a pipe would lose data. */
-static gboolean check_file(CtlAuditReader *self, guint number)
-{
-	const char *file = self->files[number];
-	gboolean is_input = is_standard_input(file);
-	struct stat status;
-	int error = 0;
-
-	if ((is_input ? fstat(STDIN_FILENO, &status) : stat(file, &status)) != 0)
-		error = errno;
-	else if (S_ISDIR(status.st_mode))
-		error = EISDIR;
-	else if (!is_input && faccessat(AT_FDCWD, file, R_OK, AT_EACCESS) != 0)
-		error = errno;
-	if (error != 0) {
-		complain_of_file(self, number, error);
-		return FALSE;
-	}
-	return TRUE;
-}
-
 CtlAuditReader *ctl_audit_reader_new(const char *const *files)
 {
 	static const char *const STANDARD_INPUT[] = {"-", NULL};
@@ -58,9 +37,23 @@ CtlAuditReader *ctl_audit_reader_new(const char *const *files)
 	self->files = files[0] != NULL ? files : STANDARD_INPUT;
 	self->fd = -1;
 	self->bytes = g_malloc(BUFFER_BYTES);
+	/* check the files without opening them, because opening a pipe would lose data */
 	for (guint i = 0; self->files[i] != NULL; i++) {
-		if (!check_file(self, i))
+		const char *file = self->files[i];
+		gboolean is_input = is_standard_input(file);
+		struct stat status;
+		int error = 0;
+
+		if ((is_input ? fstat(STDIN_FILENO, &status) : stat(file, &status)) != 0)
+			error = errno;
+		else if (S_ISDIR(status.st_mode))
+			error = EISDIR;
+		else if (!is_input && faccessat(AT_FDCWD, file, R_OK, AT_EACCESS) != 0)
+			error = errno;
+		if (error != 0) {
+			complain_of_file(self, i, error);
 			return NULL;
+		}
 	}
 	return g_steal_pointer(&self);
 }

@@ -189,24 +189,6 @@ static const char *read_hex(const char *at, guint digits, guint64 *out_number)
 	return at + digits;
 }
 
-/* Sends the entry that @reader has read to sort. */
-static gboolean sort_entry(Sorter *self, const CtlAuditReader *reader, GError **error)
-{
-	const AuditEntry *entry = &reader->entry;
-	char text[MAX_LINE];
-	char *at = append_hex(text, (guint64)entry->id, ID_DIGITS);
-
-	at = append_hex(at, (guint64)entry->tag ^ SIGN_BIT, TAG_DIGITS);
-	at = append_hex(at, entry->agent_length, LENGTH_DIGITS);
-	for (gsize i = 0; i < entry->agent_length; i++)
-		at = append_hex(at, (guchar)entry->agent[i], 2);
-	at = append_hex(at, reader->file, FILE_DIGITS);
-	at = append_hex(at, reader->line, LINE_DIGITS);
-	*at++ = '\n';
-	return fwrite_unlocked(text, (gsize)(at - text), 1, self->input) == 1 ||
-	       wait_sort(self, error);
-}
-
 /* The command */
 
 typedef struct {
@@ -319,17 +301,26 @@ static CtlStatus list_entries(Audit *self)
 
 static gboolean sort_entries(Audit *self, GError **error)
 {
-	const CtlAuditReader *reader = self->reader;
 	const AuditEntry *entry;
 
 	while ((entry = next_entry(self)) != NULL) {
+		char text[MAX_LINE];
+		char *at = append_hex(text, (guint64)entry->id, ID_DIGITS);
+
 		self->n_gaps += entry->missing > 0;
 		self->n_missing += entry->missing;
 		if (entry->missing > 0)
 			continue;
 		self->n_entries++;
-		if (!sort_entry(&self->sorter, reader, error))
-			return FALSE;
+		at = append_hex(at, (guint64)entry->tag ^ SIGN_BIT, TAG_DIGITS);
+		at = append_hex(at, entry->agent_length, LENGTH_DIGITS);
+		for (gsize i = 0; i < entry->agent_length; i++)
+			at = append_hex(at, (guchar)entry->agent[i], 2);
+		at = append_hex(at, self->reader->file, FILE_DIGITS);
+		at = append_hex(at, self->reader->line, LINE_DIGITS);
+		*at++ = '\n';
+		if (fwrite_unlocked(text, (gsize)(at - text), 1, self->sorter.input) != 1)
+			return wait_sort(&self->sorter, error);
 	}
 	return fclose(g_steal_pointer(&self->sorter.input)) == 0 || wait_sort(&self->sorter, error);
 }

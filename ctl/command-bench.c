@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <signal.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "core/text.h"
 #include "ctl/command.h"
@@ -115,13 +114,6 @@ static CtlStatus parse_options(void)
 	return CTL_OK;
 }
 
-/* Overwrites the progress line. */
-static void show_progress(guint second, guint64 calls, guint64 errors)
-{
-	g_printerr("\r\033[K%u s  %" G_GUINT64_FORMAT " calls/s  %" G_GUINT64_FORMAT " errors",
-		   second, calls, errors);
-}
-
 static void on_interrupt(G_GNUC_UNUSED int number)
 {
 	atomic_store(&interrupted, true);
@@ -152,7 +144,6 @@ static CtlStatus run_bench(const CtlOptions *options, G_GNUC_UNUSED const char *
 	struct sigaction action = {.sa_handler = on_interrupt,
 				   .sa_flags = SA_RESETHAND | SA_RESTART};
 	struct sigaction before;
-	gboolean show = isatty(STDERR_FILENO);
 
 	/* the first Ctrl-C ends the load, and the report is printed; the second kills the program
 	 */
@@ -160,17 +151,14 @@ static CtlStatus run_bench(const CtlOptions *options, G_GNUC_UNUSED const char *
 	if (before.sa_handler != SIG_IGN)
 		sigaction(SIGINT, &action, NULL);
 
-	g_auto(LoadReport) report =
-		load_run_go(load_run, show ? show_progress : NULL, &interrupted);
+	g_auto(LoadReport) report = load_run_go(load_run, &interrupted);
 	g_autofree char *text = (options->json ? load_report_json : load_report_text)(&report);
 	g_autofree char *complaint = load_report_complaint(&report);
 
-	if (show)
-		g_printerr("\r\033[K");
 	ctl_output_print("%s", text);
 	if (complaint != NULL)
 		ctl_output_complain("%s", complaint);
-	if (load_report_is_interrupted(&report))
+	if (report.tally->stopped_ns > 0)
 		return CTL_INTERRUPTED;
 	return complaint == NULL ? CTL_OK : CTL_FAILED;
 }

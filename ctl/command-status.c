@@ -238,7 +238,7 @@ static CtlStatus run_status(const CtlOptions *options, G_GNUC_UNUSED const char 
 		g_autoptr(SnowflakeClient) client = ctl_options_client_new(options, &server, 1);
 		g_autoptr(GError) error = NULL;
 
-		if (ctl_probe_known(options, client, TRUE, &probe, &error)) {
+		if (ctl_probe(options, client, TRUE, TRUE, &probe, &error)) {
 			gint64 now_ms = g_get_real_time() / 1000;
 			g_autofree char *why = find_reason(client, &probe);
 

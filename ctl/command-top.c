@@ -92,16 +92,6 @@ static char *short_time(double us)
 	return shorten(us, FORMS);
 }
 
-static char *short_rate(double rate)
-{
-	static const Form FORMS[] = {{9.95, 1, 1, ""},       {999.5, 1, 0, ""},
-				     {9995, 1e3, 2, "k"},    {99950, 1e3, 1, "k"},
-				     {999500, 1e3, 0, "k"},  {9995000, 1e6, 2, "M"},
-				     {99.95e6, 1e6, 1, "M"}, {INFINITY, 1e6, 0, "M"}};
-
-	return shorten(rate, FORMS);
-}
-
 /* Returns the number by which a column is sorted; NAN if it is unknown, or if the column contains
  * text. */
 static double get_value(const CtlWorker *worker, Column column, gint64 now_ms)
@@ -136,6 +126,10 @@ static double get_value(const CtlWorker *worker, Column column, gint64 now_ms)
 
 static char *make_cell(const CtlWorker *worker, Column column, gint64 now_ms)
 {
+	static const Form RATES[] = {{9.95, 1, 1, ""},       {999.5, 1, 0, ""},
+				     {9995, 1e3, 2, "k"},    {99950, 1e3, 1, "k"},
+				     {999500, 1e3, 0, "k"},  {9995000, 1e6, 2, "M"},
+				     {99.95e6, 1e6, 1, "M"}, {INFINITY, 1e6, 0, "M"}};
 	double value = get_value(worker, column, now_ms);
 	gint64 left_ms = ctl_worker_left_ms(worker, now_ms);
 	g_autofree char *time = NULL;
@@ -164,7 +158,7 @@ static char *make_cell(const CtlWorker *worker, Column column, gint64 now_ms)
 	case COLUMN_STATE:
 	case N_COLUMNS:
 	default:
-		return short_rate(value);
+		return shorten(value, RATES);
 	}
 }
 

@@ -35,8 +35,8 @@ static gboolean measure_clock(SnowflakeClient *client, CtlProbe *probe, GError *
 	return TRUE;
 }
 
-static gboolean call_server(SnowflakeClient *client, gboolean with_counters, CtlProbe *out_probe,
-			    GError **error)
+static gboolean call_server(SnowflakeClient *client, gboolean known, gboolean with_counters,
+			    CtlProbe *out_probe, GError **error)
 {
 	g_auto(CtlProbe) probe = {0};
 	g_autoptr(GError) failure = NULL;
@@ -48,6 +48,11 @@ static gboolean call_server(SnowflakeClient *client, gboolean with_counters, Ctl
 	} else if (!g_error_matches(failure, SNOWFLAKE_CLIENT_ERROR,
 				    SNOWFLAKE_CLIENT_ERROR_UNSUPPORTED)) {
 		g_propagate_error(error, g_steal_pointer(&failure));
+		return FALSE;
+	} else if (known) {
+		g_set_error(error, SNOWFLAKE_CLIENT_ERROR, SNOWFLAKE_CLIENT_ERROR_UNSUPPORTED,
+			    "%s: a legacy server, which cannot describe itself; use ping",
+			    snowflake_client_get_server(client));
 		return FALSE;
 	} else if (!snowflake_client_get_datacenter_id(client, &probe.datacenter_id, error) ||
 		   !snowflake_client_get_worker_id(client, &probe.worker_id, error)) {
@@ -71,34 +76,16 @@ static gboolean call_server(SnowflakeClient *client, gboolean with_counters, Ctl
 	return TRUE;
 }
 
-gboolean ctl_probe(const CtlOptions *options, SnowflakeClient *client, gboolean with_counters,
-		   CtlProbe *out_probe, GError **error)
+gboolean ctl_probe(const CtlOptions *options, SnowflakeClient *client, gboolean known,
+		   gboolean with_counters, CtlProbe *out_probe, GError **error)
 {
 	g_autoptr(GError) failure = NULL;
 
-	if (call_server(client, with_counters, out_probe, &failure))
+	if (call_server(client, known, with_counters, out_probe, &failure))
 		return TRUE;
 	ctl_options_add_remedy(options, failure);
 	g_propagate_error(error, g_steal_pointer(&failure));
 	return FALSE;
-}
-
-gboolean ctl_probe_known(const CtlOptions *options, SnowflakeClient *client, gboolean with_counters,
-			 CtlProbe *out_probe, GError **error)
-{
-	g_auto(CtlProbe) probe = {0};
-
-	if (!ctl_probe(options, client, with_counters, &probe, error))
-		return FALSE;
-	if (probe.worker == NULL) {
-		g_set_error(error, SNOWFLAKE_CLIENT_ERROR, SNOWFLAKE_CLIENT_ERROR_UNSUPPORTED,
-			    "%s: a legacy server, which cannot describe itself; use ping",
-			    snowflake_client_get_server(client));
-		return FALSE;
-	}
-	*out_probe = probe;
-	probe = (CtlProbe){0};
-	return TRUE;
 }
 
 /* In parallel */

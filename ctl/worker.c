@@ -235,7 +235,7 @@ static void ask_worker(gpointer item, gpointer data)
 	g_auto(CtlProbe) probe = {0};
 
 	if (client == NULL ||
-	    !ctl_probe(asking->options, client, asking->with_counts, &probe, &failure)) {
+	    !ctl_probe(asking->options, client, FALSE, asking->with_counts, &probe, &failure)) {
 		ctl_worker_set_unreachable(self, g_steal_pointer(&failure));
 	} else if (probe.worker == NULL || g_strcmp0(probe.worker->nonce, self->said.nonce) != 0) {
 		g_set_error(&failure, SNOWFLAKE_CLIENT_ERROR, SNOWFLAKE_CLIENT_ERROR_UNREACHABLE,

@@ -15,9 +15,6 @@ typedef struct {
 void load_report_clear(LoadReport *self);
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC(LoadReport, load_report_clear)
 
-/* Returns whether the run was interrupted. */
-gboolean load_report_is_interrupted(const LoadReport *self);
-
 /* Returns: (transfer full): the report as a few lines of text. */
 char *load_report_text(const LoadReport *self);
 

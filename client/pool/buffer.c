@@ -138,9 +138,10 @@ void pool_buffer_update_share(PoolBuffer *self)
 	pool_store_relaxed(&self->share, (guint)MIN(share, POOL_BUFFER_MAX_CHUNK));
 }
 
-PoolBufferCount pool_buffer_count(const PoolBuffer *self)
+SnowflakePoolStatistics pool_buffer_count(const PoolBuffer *self)
 {
-	PoolBufferCount count = {
+	SnowflakePoolStatistics count = {
+		.empty_buffer = pool_load_relaxed(&self->empty_buffer),
 		.prefetched = pool_ring_level(&self->ring),
 		.taken = pool_load_relaxed(&self->taken),
 		.discarded = pool_load_relaxed(&self->discarded),

@@ -42,8 +42,8 @@ typedef struct _PoolEndpoints PoolEndpoints;
 PoolEndpoints *pool_endpoints_new(void);
 void pool_endpoints_free(PoolEndpoints *self);
 
-/* Adds the endpoints in @names (element-type ResolvedName). @are_all: other endpoints are forgotten
- * once they are neither linked nor excluded. */
+/* Adds the endpoints in @names (element-type ResolvedName). @are_all: forgets other endpoints once
+ * they are neither linked nor excluded. */
 void pool_endpoints_set(PoolEndpoints *self, const GPtrArray *names, gboolean are_all,
 			gint64 now_us);
 

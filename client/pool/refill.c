@@ -407,15 +407,8 @@ void pool_refill_wake(PoolRefill *self)
 
 void pool_refill_get_statistics(const PoolRefill *self, SnowflakePoolStatistics *out_statistics)
 {
-	PoolBufferCount count = pool_buffer_count(self->buffer);
-
-	*out_statistics = (SnowflakePoolStatistics){
-		.prefetched = count.prefetched,
-		.taken = count.taken,
-		.discarded = count.discarded,
-		.empty_buffer = pool_load_relaxed(&self->buffer->empty_buffer),
-		.refills = pool_load_relaxed(&self->refills),
-		.failovers = pool_load_relaxed(&self->failovers),
-		.excluded = pool_load_relaxed(&self->excluded),
-	};
+	*out_statistics = pool_buffer_count(self->buffer);
+	out_statistics->refills = pool_load_relaxed(&self->refills);
+	out_statistics->failovers = pool_load_relaxed(&self->failovers);
+	out_statistics->excluded = pool_load_relaxed(&self->excluded);
 }

@@ -65,26 +65,13 @@ typedef struct {
 	guint64 batch;
 } PoolRun;
 
-/**
- * pool_ring_put:
- *
- * Only one thread at a time can put runs.
- *
- * Returns: %FALSE, without putting anything, if there is no room for the whole run
- */
+/* Only one thread at a time can put runs. Returns: %FALSE, without putting anything, if there is no
+ * room for the whole run */
 gboolean pool_ring_put(PoolRing *self, const PoolRun *run);
 
-/**
- * pool_ring_take:
- * @most: maximum number of IDs to take; 0 to only drop runs
- * @oldest: runs of older batches are dropped
- * @out_run: (out): untouched if nothing is taken
- * @dropped: (inout): the number of dropped IDs is added
- *
- * Takes IDs from one run. Can be called from any thread.
- *
- * Returns: whether IDs were taken
- */
+/* Takes at most @most IDs from one run; 0 to only drop runs. Drops runs of batches before @oldest,
+ * and adds the number of dropped IDs to @dropped. Can be called from any thread. Returns: whether
+ * IDs were taken; if not, @out_run is untouched */
 gboolean pool_ring_take(PoolRing *self, guint most, guint64 oldest, PoolRun *out_run,
 			guint64 *dropped);
 
