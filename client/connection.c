@@ -25,17 +25,13 @@ static gboolean set_failure(GError **error, SnowflakeClientError code, const cha
 	return FALSE;
 }
 
-static void set_unreachable(GError **error, const char *why)
+/* @why: (nullable): %NULL to describe the errno @code */
+static void set_unreachable(GError **error, int code, const char *why)
 {
+	g_autofree char *described = why == NULL ? tls_client_describe(NULL, code) : NULL;
+
 	g_set_error(error, SNOWFLAKE_CLIENT_ERROR, SNOWFLAKE_CLIENT_ERROR_UNREACHABLE,
-		    "cannot connect: %s", why);
-}
-
-static void set_unreachable_errno(GError **error, int code)
-{
-	g_autofree char *why = tls_client_describe(NULL, code);
-
-	set_unreachable(error, why);
+		    "cannot connect: %s", why != NULL ? why : described);
 }
 
 static ClientConnection *connection_alloc(int fd)
@@ -99,7 +95,7 @@ ClientConnection *client_connection_begin(const SocketAddress *address, TlsClien
 		set_failure(error, SNOWFLAKE_CLIENT_ERROR_TIMEOUT,
 			    "cannot connect: the server's queue is full");
 	else
-		set_unreachable_errno(error, errno);
+		set_unreachable(error, errno, NULL);
 	client_connection_free(self);
 	return NULL;
 }
@@ -231,7 +227,7 @@ static ClientConnectionEvent advance_handshake(ClientConnection *self, GError **
 			       "port use TLS?");
 	else
 		why = tls_client_describe(self->tls, errno);
-	set_unreachable(error, why);
+	set_unreachable(error, 0, why);
 	return CLIENT_CONNECTION_FAILED;
 }
 
@@ -247,7 +243,7 @@ static ClientConnectionEvent advance_connect(ClientConnection *self, GError **er
 	if (code == 0 && socket_is_self_connected(self->fd))
 		code = ECONNREFUSED;
 	if (code != 0) {
-		set_unreachable_errno(error, code);
+		set_unreachable(error, code, NULL);
 		return CLIENT_CONNECTION_FAILED;
 	}
 	if (self->tls != NULL)
@@ -332,7 +328,7 @@ ClientConnection *client_connection_new(const Address *address, TlsClient *tls, 
 		if (errno == ETIMEDOUT)
 			set_timeout(error, "connection", limit);
 		else
-			set_unreachable_errno(error, errno);
+			set_unreachable(error, errno, NULL);
 		return NULL;
 	}
 	names = resolution_wait_for_names(address, client_limit_end_us(limit), &why);
@@ -352,7 +348,7 @@ ClientConnection *client_connection_new(const Address *address, TlsClient *tls, 
 	if (failure != NULL)
 		g_propagate_error(error, g_steal_pointer(&failure));
 	else if (why != NULL)
-		set_unreachable(error, why);
+		set_unreachable(error, 0, why);
 	else
 		set_timeout(error, "connection", limit);
 	return NULL;

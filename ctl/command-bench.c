@@ -151,14 +151,15 @@ static CtlStatus run_bench(const CtlOptions *options, G_GNUC_UNUSED const char *
 	if (before.sa_handler != SIG_IGN)
 		sigaction(SIGINT, &action, NULL);
 
-	g_auto(LoadReport) report = load_run_go(load_run, &interrupted);
+	LoadReport report = load_run_go(load_run, &interrupted);
+	g_autoptr(LoadTally) tally = report.tally;
 	g_autofree char *text = (options->json ? load_report_json : load_report_text)(&report);
 	g_autofree char *complaint = load_report_complaint(&report);
 
 	ctl_output_print("%s", text);
 	if (complaint != NULL)
 		ctl_output_complain("%s", complaint);
-	if (report.tally->stopped_ns > 0)
+	if (tally->stopped_ns > 0)
 		return CTL_INTERRUPTED;
 	return complaint == NULL ? CTL_OK : CTL_FAILED;
 }

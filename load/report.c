@@ -24,11 +24,6 @@ static const struct {
 	[LOAD_ERROR_WRONG] = {"wrong", "wrong"},
 };
 
-void load_report_clear(LoadReport *self)
-{
-	g_clear_pointer(&self->tally, load_tally_free);
-}
-
 static double per_second(const LoadReport *self, guint64 count)
 {
 	return self->measured_s > 0 ? (double)count / self->measured_s : 0;

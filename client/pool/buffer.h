@@ -122,8 +122,6 @@ void pool_buffer_update_share(PoolBuffer *self);
  * taken during the call may be counted twice, or not at all. */
 SnowflakePoolStatistics pool_buffer_count(const PoolBuffer *self);
 
-/* Waiting */
-
 /* Returns: the current round, for pool_wait_for(). From now on, new IDs wake the thread. */
 guint64 pool_wait_begin(PoolWait *self);
 

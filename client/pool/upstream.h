@@ -128,6 +128,5 @@ G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC(PoolView, pool_view_clear)
 gboolean pool_upstream_get_workers(PoolUpstream *self, gint64 max_age_ms, GPtrArray **out_workers,
 				   gint64 *out_asked_at_us, gboolean *out_failed);
 
-/* Can be called from any thread. See snowflake_pool_get_statistics(). Does not count the IDs of
- * batch requests. */
+/* See snowflake_pool_get_statistics(). Does not count the IDs of batch requests. */
 void pool_upstream_get_statistics(PoolUpstream *self, SnowflakePoolStatistics *out_statistics);
