@@ -270,10 +270,11 @@ SnowflakeClientWorker *snowflake_client_get_worker(SnowflakeClient *self, GError
 /* Gets the list of all servers in the answering server's registry. The answering server reports its
  * own current state, and what the registry contains about the other servers. Another server's state
  * is "serving" if its reservation had not ended at as_of_ms, which is at most about a second ago.
- * If the registry does not answer, the list is the one that the server read last. Returns:
- * (transfer full) (element-type SnowflakeClientWorker): the servers, freed with the array; or %NULL
- * with an error set: UNAVAILABLE if the server has not read the list yet, UNSUPPORTED if it does
- * not support the call */
+ * If the registry does not answer, the list is the one that the server read last.
+ *
+ * Returns: (transfer full) (element-type SnowflakeClientWorker): the servers, freed with the array;
+ * or %NULL with an error set. It is UNAVAILABLE if the server has not read the list yet, and
+ * UNSUPPORTED if it does not support the call */
 GPtrArray *snowflake_client_get_workers(SnowflakeClient *self, GError **error);
 
 /* A server's counter. For the names, see COUNTERS in snowflaked(8). Do not allocate it yourself,

@@ -117,9 +117,9 @@ typedef enum {
  * base62, the text has leading zeros, so the strings sort like their IDs. */
 char *snowflake_id_to_text(SnowflakeIdForm form, gint64 id);
 
-/* Parses the digits of an ID, 0 to 2^63 - 1, in the given form: at most as many as the form has,
- * with or without leading zeros, and without a sign or whitespace. Returns: %TRUE, or %FALSE with
- * INVALID set and @out_id unchanged. The message quotes the text */
+/* Parses the digits of an ID, 0 to 2^63 - 1, in the given form. There are at most as many digits as
+ * the form has, with or without leading zeros, and without a sign or whitespace. Returns: %TRUE, or
+ * %FALSE with INVALID set and @out_id unchanged. The message quotes the text */
 gboolean snowflake_id_parse(SnowflakeIdForm form, const char *text, gint64 *out_id,
 			    GError **error) G_GNUC_WARN_UNUSED_RESULT;
 

@@ -566,9 +566,6 @@ static CtlStatus run_top(const CtlOptions *options, G_GNUC_UNUSED const char *co
 	guint64 interval_ms = 2000;
 	guint column = 0;
 
-	if (!options->json && (!isatty(STDIN_FILENO) || !isatty(STDOUT_FILENO) ||
-			       g_strcmp0(g_getenv("TERM"), "dumb") == 0))
-		return ctl_output_misuse("top draws on a terminal; use --json for other output");
 	if (!ctl_options_number("-i MS", interval_text, MIN_INTERVAL_MS, MAX_INTERVAL_MS,
 				&interval_ms))
 		return CTL_USAGE;
@@ -583,6 +580,9 @@ static CtlStatus run_top(const CtlOptions *options, G_GNUC_UNUSED const char *co
 	}
 	if (!ctl_options_zookeeper(options, &hosts, &auth))
 		return CTL_USAGE;
+	if (!options->json && (!isatty(STDIN_FILENO) || !isatty(STDOUT_FILENO) ||
+			       g_strcmp0(g_getenv("TERM"), "dumb") == 0))
+		return ctl_output_misuse("top draws on a terminal; use --json for other output");
 
 	g_auto(Top) self = {
 		.options = options,

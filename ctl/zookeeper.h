@@ -81,9 +81,9 @@ typedef struct {
  * contain only some of the records of a server that starts or stops in the meantime. If a
  * datacenter has no reservations yet, a missing floor does not count as damage.
  * @with_all: read every reservation and the floors; otherwise only the reservations of worker IDs
- * that a claim contains Returns: (transfer full) (nullable): the tree, or %NULL with an error set:
- * a CTL_ZOOKEEPER_ERROR, or an error which says that there is no znode at @root or no valid layout
- */
+ * that a claim contains.
+ * Returns: (transfer full) (nullable): the tree, or %NULL with an error set: a CTL_ZOOKEEPER_ERROR,
+ * or an error which says that there is no znode at @root or no valid layout */
 CtlRegistryTree *ctl_registry_tree_read(CtlZookeeper *zookeeper, const char *root,
 					gboolean with_all, GError **error);
 void ctl_registry_tree_free(CtlRegistryTree *self);

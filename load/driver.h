@@ -33,10 +33,9 @@ guint64 load_schedule_count(const LoadSchedule *self, gint64 from_ns, gint64 unt
 
 /* Returns the backoff before the next attempt, after @failures consecutive failures of a connection
  * that tries @n_servers in turn. It is 0 until every server was tried. Then its limit is 10 ms, and
- * doubles in each round up to 100 ms, or more if a thread with @n_connections would otherwise make
- * more than 10,000 attempts a second. The backoff is random, between half of the limit and the
- * limit.
- * @draw: random, 0 to 1 */
+ * doubles in each round up to 100 ms. It is longer if a thread with @n_connections would otherwise
+ * make more than 10,000 attempts a second. The backoff is random, between half of the limit and the
+ * limit. @draw: random, 0 to 1 */
 gint64 load_schedule_retry_ns(guint failures, guint n_servers, guint n_connections, double draw);
 
 /*

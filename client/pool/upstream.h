@@ -123,8 +123,8 @@ G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC(PoolView, pool_view_clear)
  * @out_asked_at_us: (out): when it was requested, by CLOCK_BOOTTIME
  * @out_failed: (out): set with %FALSE: whether the last request, less than @max_age_ms ago, has
  * failed; if not, a request is in progress. A request fails if no server is fit, or if the server
- * does not support the call or has no list Returns: %FALSE, with the other outputs untouched, if
- * there is no such list */
+ * does not support the call or has no list.
+ * Returns: %FALSE, with the other outputs untouched, if there is no such list */
 gboolean pool_upstream_get_workers(PoolUpstream *self, gint64 max_age_ms, GPtrArray **out_workers,
 				   gint64 *out_asked_at_us, gboolean *out_failed);
 

@@ -268,7 +268,7 @@ class Elsewhere(CtlTest):
         for arguments, words in ((("--sort", "nonsense"), NAMES), (("--interval", "99"), ["100"]),
                                  (("--interval", "3600001"), ["3600000"]),
                                  (("now",), ["no argument"])):
-            self.assert_fails(run("--json", "top", *arguments), 2, *words)
+            self.assert_fails(run("top", *arguments), 2, *words)
 
 
 class Real(RegistryTest, ServerTest):

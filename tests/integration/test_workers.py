@@ -197,7 +197,7 @@ class ReadOnly(RegistryTest):
 
     def test_where_nothing_is_nothing_is_made(self):
         before = self.registry.everything()
-        for arguments in (("workers",), ("workers", "--reservations"), ("top",),
+        for arguments in (("workers",), ("workers", "--reservations"),
                           ("registry", "quarantine", "--yes")):
             done = self.ctl(*arguments)
             self.assert_fails(done, 1, f"{self.registry.root} does not exist",
