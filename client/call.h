@@ -67,29 +67,18 @@ guint client_call_max_reply_bytes(const ClientCall *call);
 /* Appends the message, without a frame header. */
 void client_call_write(const ClientCall *call, gint32 seqid, GByteArray *out);
 
-/**
- * client_call_read:
- * @reply: (inout): the result is set on success; retry_after_ms, count_refused and count_limit are
- *   set when a valid reply contains them, and are unchanged otherwise
- *
- * Returns: %TRUE, or %FALSE with the server's error set, or PROTOCOL if the bytes are not a reply
- *   to this call
- */
+/* Sets the result in @reply on success; retry_after_ms, count_refused and count_limit when a valid
+ * reply contains them. Returns: %TRUE, or %FALSE with the server's error set, or PROTOCOL if the
+ * bytes are not a reply to this call */
 gboolean client_call_read(const ClientCall *call, gint32 seqid, const guint8 *bytes, gsize length,
 			  ClientReply *reply, GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
 /* Computes how to time the attempts of one call at several servers. */
 
-/**
- * client_call_patience_us:
- * @wanted_us: the value that the program has set; 0 for 8 round trips plus 50 ms, at most 250 ms
- * @round_trip_us: round-trip time of earlier calls to this server; 0 if unknown, then the default
- * is 250 ms
- * @left_us: the call's remaining time
- *
- * Returns: how long to wait for one attempt before the next one begins: at most half of the
- * remaining time, but at least 5 ms
- */
+/* Returns: how long to wait for one attempt before the next one begins: at most half of the call's
+ * remaining time, @left_us, but at least 5 ms. @wanted_us: the value that the program has set; 0
+ * for 8 round trips plus 50 ms, at most 250 ms. @round_trip_us: round-trip time of earlier calls to
+ * this server; 0 if unknown, then the default is 250 ms */
 gint64 client_call_patience_us(gint64 wanted_us, gint64 round_trip_us, gint64 left_us);
 
 /* Returns: the mean time between the starts of two passes over all servers: 10 ms at first, then

@@ -25,17 +25,13 @@ static gboolean set_failure(GError **error, SnowflakeClientError code, const cha
 	return FALSE;
 }
 
-static void set_unreachable(GError **error, const char *why)
+/* @why: (nullable): %NULL to describe the errno @code */
+static void set_unreachable(GError **error, int code, const char *why)
 {
+	g_autofree char *described = why == NULL ? tls_client_describe(NULL, code) : NULL;
+
 	g_set_error(error, SNOWFLAKE_CLIENT_ERROR, SNOWFLAKE_CLIENT_ERROR_UNREACHABLE,
-		    "cannot connect: %s", why);
-}
-
-static void set_unreachable_errno(GError **error, int code)
-{
-	g_autofree char *why = tls_client_describe(NULL, code);
-
-	set_unreachable(error, why);
+		    "cannot connect: %s", why != NULL ? why : described);
 }
 
 static ClientConnection *connection_alloc(int fd)
@@ -99,7 +95,7 @@ ClientConnection *client_connection_begin(const SocketAddress *address, TlsClien
 		set_failure(error, SNOWFLAKE_CLIENT_ERROR_TIMEOUT,
 			    "cannot connect: the server's queue is full");
 	else
-		set_unreachable_errno(error, errno);
+		set_unreachable(error, errno, NULL);
 	client_connection_free(self);
 	return NULL;
 }
@@ -168,20 +164,6 @@ static gboolean receive_bytes(ClientConnection *self, GError **error)
 	}
 }
 
-/* Checks that a frame of @length bytes can be a reply. Returns: %FALSE with PROTOCOL set */
-static gboolean check_frame(const ClientConnection *self, guint32 length, GError **error)
-{
-	if (length > 0 && length <= self->max_reply_bytes)
-		return TRUE;
-	if ((length & TLS_ALERT_MASK) == TLS_ALERT)
-		return set_failure(error, SNOWFLAKE_CLIENT_ERROR_PROTOCOL,
-				   "the port requires TLS; write tls:HOST:PORT");
-	g_set_error(error, SNOWFLAKE_CLIENT_ERROR, SNOWFLAKE_CLIENT_ERROR_PROTOCOL,
-		    "not a reply from a Snowflake server: a frame of %u bytes; the limit is %u",
-		    length, self->max_reply_bytes);
-	return FALSE;
-}
-
 /* Sends the call, and receives its reply. */
 static ClientConnectionEvent advance_call(ClientConnection *self, GError **error)
 {
@@ -204,8 +186,18 @@ static ClientConnectionEvent advance_call(ClientConnection *self, GError **error
 		return CLIENT_CONNECTION_NOTHING;
 	memcpy(&length, self->in->data, HEADER_BYTES);
 	length = GUINT32_FROM_BE(length);
-	if (!check_frame(self, length, error))
+	if ((length & TLS_ALERT_MASK) == TLS_ALERT) {
+		set_failure(error, SNOWFLAKE_CLIENT_ERROR_PROTOCOL,
+			    "the port requires TLS; write tls:HOST:PORT");
 		return CLIENT_CONNECTION_FAILED;
+	}
+	if (length == 0 || length > self->max_reply_bytes) {
+		g_set_error(error, SNOWFLAKE_CLIENT_ERROR, SNOWFLAKE_CLIENT_ERROR_PROTOCOL,
+			    "not a reply from a Snowflake server: a frame of %u bytes; the limit "
+			    "is %u",
+			    length, self->max_reply_bytes);
+		return CLIENT_CONNECTION_FAILED;
+	}
 	if (self->in->len < HEADER_BYTES + length)
 		return CLIENT_CONNECTION_NOTHING;
 	self->reply = self->in;
@@ -235,7 +227,7 @@ static ClientConnectionEvent advance_handshake(ClientConnection *self, GError **
 			       "port use TLS?");
 	else
 		why = tls_client_describe(self->tls, errno);
-	set_unreachable(error, why);
+	set_unreachable(error, 0, why);
 	return CLIENT_CONNECTION_FAILED;
 }
 
@@ -251,7 +243,7 @@ static ClientConnectionEvent advance_connect(ClientConnection *self, GError **er
 	if (code == 0 && socket_is_self_connected(self->fd))
 		code = ECONNREFUSED;
 	if (code != 0) {
-		set_unreachable_errno(error, code);
+		set_unreachable(error, code, NULL);
 		return CLIENT_CONNECTION_FAILED;
 	}
 	if (self->tls != NULL)
@@ -313,27 +305,6 @@ gboolean client_connection_wait_ready(ClientConnection *self, ClientLimit limit,
 	       wait_for_event(self, "connection", limit, error) == CLIENT_CONNECTION_READY;
 }
 
-/* A non-blocking socket would not wait for room in the server's queue. */
-static ClientConnection *connect_locally(const Address *address, ClientLimit limit, GError **error)
-{
-	gint64 left_us = client_limit_end_us(limit) - g_get_monotonic_time();
-	int fd = socket_unix_connect(address->path,
-				     (guint)MAX(left_us / G_TIME_SPAN_MILLISECOND, 1));
-
-	if (fd >= 0) {
-		ClientConnection *self = connection_alloc(fd);
-
-		fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK);
-		self->state = CLIENT_CONNECTION_IDLE;
-		return self;
-	}
-	if (errno == ETIMEDOUT)
-		set_timeout(error, "connection", limit);
-	else
-		set_unreachable_errno(error, errno);
-	return NULL;
-}
-
 ClientConnection *client_connection_new(const Address *address, TlsClient *tls, ClientLimit limit,
 					GError **error)
 {
@@ -341,8 +312,25 @@ ClientConnection *client_connection_new(const Address *address, TlsClient *tls, 
 	g_autoptr(GPtrArray) names = NULL;
 	g_autoptr(GError) failure = NULL;
 
-	if (address->path != NULL)
-		return connect_locally(address, limit, error);
+	if (address->path != NULL) {
+		gint64 left_us = client_limit_end_us(limit) - g_get_monotonic_time();
+		/* a non-blocking socket would not wait for room in the server's queue */
+		int fd = socket_unix_connect(address->path,
+					     (guint)MAX(left_us / G_TIME_SPAN_MILLISECOND, 1));
+
+		if (fd >= 0) {
+			ClientConnection *self = connection_alloc(fd);
+
+			fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK);
+			self->state = CLIENT_CONNECTION_IDLE;
+			return self;
+		}
+		if (errno == ETIMEDOUT)
+			set_timeout(error, "connection", limit);
+		else
+			set_unreachable(error, errno, NULL);
+		return NULL;
+	}
 	names = resolution_wait_for_names(address, client_limit_end_us(limit), &why);
 	for (guint left = names != NULL ? names->len : 0; left > 0; left--) {
 		const ResolvedName *name = names->pdata[names->len - left];
@@ -360,7 +348,7 @@ ClientConnection *client_connection_new(const Address *address, TlsClient *tls, 
 	if (failure != NULL)
 		g_propagate_error(error, g_steal_pointer(&failure));
 	else if (why != NULL)
-		set_unreachable(error, why);
+		set_unreachable(error, 0, why);
 	else
 		set_timeout(error, "connection", limit);
 	return NULL;

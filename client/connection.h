@@ -85,16 +85,10 @@ static inline gint64 client_limit_end_us(ClientLimit limit)
 	return limit.start_us + limit.ms * G_TIME_SPAN_MILLISECOND;
 }
 
-/**
- * client_connection_new:
- * @tls: (nullable): borrowed; %NULL for plain TCP
- *
- * Tries the addresses of the name one after the other. Each attempt can take half of the remaining
+/* Tries the addresses of the name one after the other. Each attempt can take half of the remaining
  * time, the last attempt all of it. If the time limit expires during the DNS lookup, the lookup
- * continues in its thread until the resolver gives up.
- *
- * Returns: (transfer full): a connection, or %NULL with UNREACHABLE or TIMEOUT set
- */
+ * continues in its thread until the resolver gives up. @tls: (nullable): borrowed; %NULL for plain
+ * TCP. Returns: (transfer full): a connection, or %NULL with UNREACHABLE or TIMEOUT set */
 ClientConnection *client_connection_new(const Address *address, TlsClient *tls, ClientLimit limit,
 					GError **error);
 
@@ -106,16 +100,8 @@ gboolean client_connection_wait_ready(ClientConnection *self, ClientLimit limit,
  * bytes although no call is in progress. Never waits. */
 gboolean client_connection_is_stale(ClientConnection *self);
 
-/**
- * client_connection_exchange:
- * @request: a message
- * @max_reply_bytes: maximum length of the reply
- * @out_reply: (out): set to the reply; undefined on failure
- *
- * After a failure the connection is unusable.
- *
- * Returns: %TRUE, or %FALSE with UNREACHABLE, TIMEOUT or PROTOCOL set
- */
+/* Sends a message, and sets @out_reply to the reply; undefined on failure, after which the
+ * connection is unusable. Returns: %TRUE, or %FALSE with UNREACHABLE, TIMEOUT or PROTOCOL set */
 gboolean client_connection_exchange(ClientConnection *self, const GByteArray *request,
 				    guint max_reply_bytes, ClientLimit limit, GByteArray *out_reply,
 				    GError **error) G_GNUC_WARN_UNUSED_RESULT;

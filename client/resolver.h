@@ -29,36 +29,21 @@ typedef struct {
 	SocketAddress address;
 } ResolvedName;
 
-/**
- * resolution_new:
- * @addresses: (element-type Address): copied
- * @fd: an eventfd(2), which is written whenever a name is resolved, and at the end; duplicated
- *
- * Call this and the other functions under fork_guard_lock(), unless the calling thread protects
- * itself from fork() in another way.
- */
+/* @addresses: (element-type Address): copied. @fd: an eventfd(2), which is written whenever a name
+ * is resolved, and at the end; duplicated. Call this and the other functions under
+ * fork_guard_lock(), unless the calling thread protects itself from fork() in another way. */
 Resolution *resolution_new(const GPtrArray *addresses, int fd);
 
-/**
- * resolution_get:
+/* Returns: (transfer container) (element-type ResolvedName): the results so far, valid as long as
+ * @self; %NULL if the resolution continues and there are no results since the last call.
  * @out_failures: (out) (transfer full): at the end, the unresolved names and the reasons, each
- *   after ": "; empty if there are none; %NULL until then
- *
- * Returns: (transfer container) (element-type ResolvedName): the results so far, valid as long as
- * @self; %NULL if the resolution continues and there are no results since the last call
- */
+ * after ": "; empty if there are none; %NULL until then */
 GPtrArray *resolution_get(Resolution *self, char **out_failures);
 
-/**
- * resolution_wait_for_names:
- * @deadline_us: in terms of g_get_monotonic_time()
- * @out_why: (out) (transfer full): on failure, why @address has no addresses; %NULL at the deadline
- *
- * Resolves one name, and waits for the result. Do not call it under fork_guard_lock().
- *
- * Returns: (transfer full) (element-type ResolvedName): one or more addresses, in the resolver's
- * order; %NULL on failure
- */
+/* Resolves one name, and waits for the result until @deadline_us, in terms of
+ * g_get_monotonic_time(). Do not call it under fork_guard_lock(). @out_why: (out) (transfer full):
+ * on failure, why @address has no addresses; %NULL at the deadline. Returns: (transfer full)
+ * (element-type ResolvedName): one or more addresses, in the resolver's order; %NULL on failure */
 GPtrArray *resolution_wait_for_names(const Address *address, gint64 deadline_us, char **out_why);
 
 /* Frees a resolution, whether or not it has ended. Also works in a child that fork() created, in

@@ -466,29 +466,11 @@ static gboolean advance_resolution(SnowflakeClient *self, Attempt *attempt, gint
 	return TRUE;
 }
 
-static void begin_resolution(SnowflakeClient *self, Attempt *attempt, gint64 now_us)
-{
-	g_autoptr(GPtrArray) addresses = g_ptr_array_new();
-
-	attempt->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	if (attempt->fd < 0) {
-		fail_attempt(self, attempt,
-			     g_error_new(SNOWFLAKE_CLIENT_ERROR, SNOWFLAKE_CLIENT_ERROR_UNREACHABLE,
-					 "cannot connect: %s", g_strerror(errno)),
-			     now_us);
-		return;
-	}
-	g_ptr_array_add(addresses, attempt->server->address);
-	fork_guard_lock();
-	attempt->resolution = resolution_new(addresses, attempt->fd);
-	fork_guard_unlock();
-	advance_resolution(self, attempt, now_us); /* an IP address needs no lookup */
-}
-
 /* @attempt: (transfer full) */
 static void begin_attempt(SnowflakeClient *self, Attempt *attempt, gint64 now_us)
 {
 	gint64 left_us = client_limit_end_us(self->limit) - now_us;
+	g_autoptr(GPtrArray) addresses = g_ptr_array_new();
 	Server *server = attempt->server;
 
 	server->is_tried = TRUE;
@@ -502,42 +484,34 @@ static void begin_attempt(SnowflakeClient *self, Attempt *attempt, gint64 now_us
 	    (attempt->connection->fd < 0 || client_connection_is_stale(attempt->connection)))
 		g_clear_pointer(&attempt->connection, close_connection);
 	attempt->is_old = attempt->connection != NULL;
-	if (attempt->is_old)
+	if (attempt->is_old) {
 		send_call(self, attempt, now_us);
-	else if (attempt->address.length == 0)
-		begin_resolution(self, attempt, now_us);
-	else
-		connect_attempt(self, attempt, now_us);
-}
-
-/* Keeps the connection for the next call to this server. */
-static void keep_connection(Attempt *attempt)
-{
-	disconnect_server(attempt->server);
-	attempt->server->connection = g_steal_pointer(&attempt->connection);
-}
-
-static void succeed(SnowflakeClient *self, Attempt *attempt, gint64 now_us)
-{
-	Server *server = attempt->server;
-	gint64 sample_us = MAX(now_us - attempt->called_at_us, 1);
-
-	self->state = CALL_ANSWERED;
-	self->current = server;
-	self->pause_us = self->next_pass_at_us = 0;
-	server->round_trip_us =
-		server->round_trip_us > 0 ? (3 * server->round_trip_us + sample_us) / 4 : sample_us;
-	server->failed_at_us = 0;
-	for (guint i = 0; i < self->servers->len; i++) {
-		disconnect_server(self->servers->pdata[i]);
-		g_clear_error(&((Server *)self->servers->pdata[i])->failure);
+		return;
 	}
-	keep_connection(attempt);
+	if (attempt->address.length > 0) {
+		connect_attempt(self, attempt, now_us);
+		return;
+	}
+	attempt->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (attempt->fd < 0) {
+		fail_attempt(self, attempt,
+			     g_error_new(SNOWFLAKE_CLIENT_ERROR, SNOWFLAKE_CLIENT_ERROR_UNREACHABLE,
+					 "cannot connect: %s", g_strerror(errno)),
+			     now_us);
+		return;
+	}
+	g_ptr_array_add(addresses, server->address);
+	fork_guard_lock();
+	attempt->resolution = resolution_new(addresses, attempt->fd);
+	fork_guard_unlock();
+	advance_resolution(self, attempt, now_us); /* an IP address needs no lookup */
 }
 
+/* Keeps the connection for the next call to this server, unless the reply is invalid. */
 static void handle_reply(SnowflakeClient *self, Attempt *attempt, gint64 now_us)
 {
 	Server *server = attempt->server;
+	gint64 sample_us = MAX(now_us - attempt->called_at_us, 1);
 	GError *failure = NULL;
 	gsize length;
 	const guint8 *bytes = client_connection_get_reply(attempt->connection, &length);
@@ -545,17 +519,29 @@ static void handle_reply(SnowflakeClient *self, Attempt *attempt, gint64 now_us)
 	self->reply->retry_after_ms = 0;
 	self->reply->count_refused = FALSE;
 	if (client_call_read(self->call, attempt->seqid, bytes, length, self->reply, &failure)) {
-		succeed(self, attempt, now_us);
-		return;
-	}
-	if (failure->code == SNOWFLAKE_CLIENT_ERROR_INVALID_ARGUMENT ||
-	    failure->code == SNOWFLAKE_CLIENT_ERROR_UNSUPPORTED) {
+		self->state = CALL_ANSWERED;
+		server->round_trip_us = server->round_trip_us > 0
+						? (3 * server->round_trip_us + sample_us) / 4
+						: sample_us;
+		server->failed_at_us = 0;
+		for (guint i = 0; i < self->servers->len; i++) {
+			disconnect_server(self->servers->pdata[i]);
+			g_clear_error(&((Server *)self->servers->pdata[i])->failure);
+		}
+	} else if (failure->code == SNOWFLAKE_CLIENT_ERROR_INVALID_ARGUMENT ||
+		   failure->code == SNOWFLAKE_CLIENT_ERROR_UNSUPPORTED) {
 		self->state = CALL_REFUSED;
+	}
+	if (self->state != CALL_CONTINUES) {
 		self->current = server;
 		self->pause_us = self->next_pass_at_us = 0;
 	}
-	if (failure->code != SNOWFLAKE_CLIENT_ERROR_PROTOCOL)
-		keep_connection(attempt);
+	if (failure == NULL || failure->code != SNOWFLAKE_CLIENT_ERROR_PROTOCOL) {
+		disconnect_server(server);
+		server->connection = g_steal_pointer(&attempt->connection);
+	}
+	if (failure == NULL)
+		return;
 	fail_attempt(self, attempt, failure, now_us);
 	server->retry_after_ms = self->reply->retry_after_ms;
 }
@@ -677,10 +663,6 @@ static void wait_for_attempts(const SnowflakeClient *self, gint64 now_us)
 /* Makes a call. The call can be repeated, because it changes nothing but the next ID. If a server
  * refuses the call in the same way as all servers would (INVALID_ARGUMENT, UNSUPPORTED), the call
  * fails.
- *
- * A failed call sets the most specific of the servers' errors: INVALID_ARGUMENT or UNSUPPORTED,
- * then UNAVAILABLE, CLOCK, TIMEOUT, PROTOCOL, UNREACHABLE. The message contains the last error of
- * each server.
  *
  * @reply: (inout): as for client_call_read(). After a failure, retry_after_ms is the shortest time
  * that a server named; the results of partly read replies remain */
@@ -822,20 +804,25 @@ GPtrArray *snowflake_client_get_counters(SnowflakeClient *self, GError **error)
 	return NULL;
 }
 
-/* Checks only the length: the server checks the characters, but could not read a request that is
- * too long, and so could not answer it. */
-static gboolean check_agent(const char *agent, GError **error)
+/* Checks only the length of @agent: the server checks the characters, but could not read a request
+ * that is too long, and so could not answer it. */
+static gboolean begin_draw(SnowflakeClient *self, const char *agent, guint count, const void *out,
+			   GError **error)
 {
+	gsize length = agent != NULL ? strlen(agent) : 0;
+
+	if (!begin_call(self, out != NULL, error))
+		return FALSE;
 	if (agent == NULL)
 		return client_call_refuse_argument(error, "no useragent");
-
-	gsize length = strlen(agent);
-
-	if (length <= USERAGENT_MAX_BYTES)
-		return TRUE;
-	g_set_error(error, SNOWFLAKE_CLIENT_ERROR, SNOWFLAKE_CLIENT_ERROR_INVALID_ARGUMENT,
-		    "the useragent has %zu bytes; the limit is %d", length, USERAGENT_MAX_BYTES);
-	return FALSE;
+	if (length > USERAGENT_MAX_BYTES) {
+		g_set_error(error, SNOWFLAKE_CLIENT_ERROR, SNOWFLAKE_CLIENT_ERROR_INVALID_ARGUMENT,
+			    "the useragent has %zu bytes; the limit is %d", length,
+			    USERAGENT_MAX_BYTES);
+		return FALSE;
+	}
+	return count > 0 ||
+	       client_call_refuse_argument(error, "the count is 0; it must be at least 1");
 }
 
 gboolean snowflake_client_get_id(SnowflakeClient *self, const char *agent, gint64 *out_id,
@@ -844,23 +831,13 @@ gboolean snowflake_client_get_id(SnowflakeClient *self, const char *agent, gint6
 	const ClientCall call = batch_call(CLIENT_RESULT_ID, agent, 1);
 	ClientReply reply = {0};
 
-	if (!begin_call(self, out_id != NULL, error) || !check_agent(agent, error) ||
-	    !perform_call(self, &call, &reply, error))
+	if (!begin_draw(self, agent, 1, out_id, error) || !perform_call(self, &call, &reply, error))
 		return FALSE;
 	*out_id = reply.number;
 	return TRUE;
 }
 
 /* Batches */
-
-static gboolean begin_batches(SnowflakeClient *self, const char *agent, guint count,
-			      const void *out, GError **error)
-{
-	if (!begin_call(self, out != NULL, error) || !check_agent(agent, error))
-		return FALSE;
-	return count > 0 ||
-	       client_call_refuse_argument(error, "the count is 0; it must be at least 1");
-}
 
 static void prefix_progress(GError **error, guint done, guint count)
 {
@@ -908,34 +885,47 @@ static gboolean check_order(SnowflakeClient *self, gint64 last, gint64 id, GErro
 	return FALSE;
 }
 
-gboolean snowflake_client_get_ids(SnowflakeClient *self, const char *agent, guint count,
-				  gint64 *out_ids, GError **error)
+/* Requests @count values in batches.
+ * @wanted: IDS or UUIDS
+ * @method: (nullable): as in request_batch()
+ * @out: room for the values, of @size bytes each; unchanged on failure */
+static gboolean get_values(SnowflakeClient *self, ClientResult wanted, const char *method,
+			   const char *agent, guint count, void *out, gsize size, GError **error)
 {
-	if (!begin_batches(self, agent, count, out_ids, error))
+	g_autofree guint8 *values = NULL;
+
+	if (!begin_draw(self, agent, count, out, error))
 		return FALSE;
-
-	g_autofree gint64 *ids = g_new(gint64, count);
-
+	values = g_malloc_n(count, size);
 	for (guint done = 0, got; done < count; done += got) {
+		gpointer next = values + done * size;
+		gint64 *ids = next;
 		const Server *server = self->current;
-		ClientReply reply = {.ids = ids + done};
+		ClientReply reply = {.ids = next, .uuids = next};
 		ClientCall call;
 
-		if (!request_batch(self, CLIENT_RESULT_IDS, NULL, agent, count - done, &call,
-				   &reply, error)) {
+		if (!request_batch(self, wanted, method, agent, count - done, &call, &reply,
+				   error)) {
 			prefix_progress(error, done, count);
 			return FALSE;
 		}
 		got = MAX(call.count, 1);
 		if (call.result != CLIENT_RESULT_ID)
 			continue;
-		ids[done] = reply.number;
+		*ids = reply.number;
 		if (done > 0 && self->current == server &&
-		    !check_order(self, ids[done - 1], ids[done], error))
+		    !check_order(self, ids[-1], ids[0], error))
 			return FALSE;
 	}
-	memcpy(out_ids, ids, count * sizeof(*ids));
+	memcpy(out, values, count * size);
 	return TRUE;
+}
+
+gboolean snowflake_client_get_ids(SnowflakeClient *self, const char *agent, guint count,
+				  gint64 *out_ids, GError **error)
+{
+	return get_values(self, CLIENT_RESULT_IDS, NULL, agent, count, out_ids, sizeof(*out_ids),
+			  error);
 }
 
 GArray *snowflake_client_get_id_runs(SnowflakeClient *self, const char *agent, guint count,
@@ -946,7 +936,7 @@ GArray *snowflake_client_get_id_runs(SnowflakeClient *self, const char *agent, g
 	gint64 ids[CLIENT_CALL_MAX_COUNT];
 	gint64 last_id = 0;
 
-	if (!begin_batches(self, agent, count, runs, error))
+	if (!begin_draw(self, agent, count, runs, error))
 		return NULL;
 	for (guint done = 0, got; done < count; done += got) {
 		ClientReply reply = {.runs = batch, .ids = ids};
@@ -972,40 +962,18 @@ GArray *snowflake_client_get_id_runs(SnowflakeClient *self, const char *agent, g
 	return g_steal_pointer(&runs);
 }
 
-/* Makes a call that returns 16 bytes for each ID. Not all servers support it. */
-static gboolean get_uuids(SnowflakeClient *self, const char *method, const char *agent, guint count,
-			  guint8 (*out_uuids)[SNOWFLAKE_CLIENT_UUID_BYTES], GError **error)
-{
-	if (!begin_batches(self, agent, count, out_uuids, error))
-		return FALSE;
-
-	g_autofree guint8(*uuids)[SNOWFLAKE_CLIENT_UUID_BYTES] = g_malloc_n(count, sizeof(*uuids));
-
-	for (guint done = 0; done < count;) {
-		ClientReply reply = {.uuids = uuids + done};
-		ClientCall call;
-
-		if (!request_batch(self, CLIENT_RESULT_UUIDS, method, agent, count - done, &call,
-				   &reply, error)) {
-			prefix_progress(error, done, count);
-			return FALSE;
-		}
-		done += call.count;
-	}
-	memcpy(out_uuids, uuids, count * sizeof(*uuids));
-	return TRUE;
-}
-
 gboolean snowflake_client_get_ulids(SnowflakeClient *self, const char *agent, guint count,
 				    guint8 (*out_ulids)[SNOWFLAKE_CLIENT_UUID_BYTES],
 				    GError **error)
 {
-	return get_uuids(self, "get_ulids", agent, count, out_ulids, error);
+	return get_values(self, CLIENT_RESULT_UUIDS, "get_ulids", agent, count, out_ulids,
+			  sizeof(*out_ulids), error);
 }
 
 gboolean snowflake_client_get_uuids(SnowflakeClient *self, const char *agent, guint count,
 				    guint8 (*out_uuids)[SNOWFLAKE_CLIENT_UUID_BYTES],
 				    GError **error)
 {
-	return get_uuids(self, "get_uuids", agent, count, out_uuids, error);
+	return get_values(self, CLIENT_RESULT_UUIDS, "get_uuids", agent, count, out_uuids,
+			  sizeof(*out_uuids), error);
 }

@@ -4,6 +4,7 @@
 #include <glib.h>
 
 G_BEGIN_DECLS
+#pragma GCC visibility push(default)
 
 /*
  * A client of the Snowflake service: unique, roughly time-ordered 64-bit IDs.
@@ -34,15 +35,11 @@ G_BEGIN_DECLS
  */
 typedef struct _SnowflakeClient SnowflakeClient;
 
-#ifndef SNOWFLAKE_CLIENT_EXPORT
-#define SNOWFLAKE_CLIENT_EXPORT __attribute__((visibility("default")))
-#endif
-
 #define SNOWFLAKE_CLIENT_DEFAULT_SERVER     "127.0.0.1:7609"
 #define SNOWFLAKE_CLIENT_DEFAULT_TIMEOUT_MS 3000
 
 #define SNOWFLAKE_CLIENT_ERROR (snowflake_client_error_quark())
-SNOWFLAKE_CLIENT_EXPORT GQuark snowflake_client_error_quark(void);
+GQuark snowflake_client_error_quark(void);
 
 /* If servers fail with different errors, the call fails with the one that comes first in this
  * list: INVALID_ARGUMENT or UNSUPPORTED, UNAVAILABLE, CLOCK, TIMEOUT, PROTOCOL, UNREACHABLE. The
@@ -95,9 +92,8 @@ typedef struct {
 } SnowflakeClientWorker;
 
 /* Returns: (transfer full): a copy */
-SNOWFLAKE_CLIENT_EXPORT SnowflakeClientWorker *
-snowflake_client_worker_copy(const SnowflakeClientWorker *worker);
-SNOWFLAKE_CLIENT_EXPORT void snowflake_client_worker_free(SnowflakeClientWorker *worker);
+SnowflakeClientWorker *snowflake_client_worker_copy(const SnowflakeClientWorker *worker);
+void snowflake_client_worker_free(SnowflakeClientWorker *worker);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(SnowflakeClientWorker, snowflake_client_worker_free)
 
 /**
@@ -111,9 +107,8 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(SnowflakeClientWorker, snowflake_client_worker_fre
  *
  * Returns: (transfer full): a client, or %NULL with INVALID_ARGUMENT set
  */
-SNOWFLAKE_CLIENT_EXPORT SnowflakeClient *snowflake_client_new(const char *const *servers,
-							      GError **error);
-SNOWFLAKE_CLIENT_EXPORT void snowflake_client_free(SnowflakeClient *self);
+SnowflakeClient *snowflake_client_new(const char *const *servers, GError **error);
+void snowflake_client_free(SnowflakeClient *self);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(SnowflakeClient, snowflake_client_free)
 
 /**
@@ -127,8 +122,7 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(SnowflakeClient, snowflake_client_free)
  * A DNS lookup cannot be interrupted. The call returns in time, but the lookup continues in its
  * own thread until the resolver gives up.
  */
-SNOWFLAKE_CLIENT_EXPORT void snowflake_client_set_timeout_ms(SnowflakeClient *self,
-							     guint timeout_ms);
+void snowflake_client_set_timeout_ms(SnowflakeClient *self, guint timeout_ms);
 
 /**
  * snowflake_client_set_attempt_timeout_ms:
@@ -138,13 +132,12 @@ SNOWFLAKE_CLIENT_EXPORT void snowflake_client_set_timeout_ms(SnowflakeClient *se
  * Sets how long a call waits for a server, including the DNS lookup and connecting, before it also
  * tries the next one. It never waits for more than half of the call's remaining time.
  */
-SNOWFLAKE_CLIENT_EXPORT void snowflake_client_set_attempt_timeout_ms(SnowflakeClient *self,
-								     guint attempt_timeout_ms);
+void snowflake_client_set_attempt_timeout_ms(SnowflakeClient *self, guint attempt_timeout_ms);
 
 /* Sets whether a call is retried until its time limit if no server can serve it. The default is
  * %TRUE. With %FALSE, each server is tried once, and the call fails as soon as all servers have
  * failed. */
-SNOWFLAKE_CLIENT_EXPORT void snowflake_client_set_retry(SnowflakeClient *self, gboolean retry);
+void snowflake_client_set_retry(SnowflakeClient *self, gboolean retry);
 
 /* TLS settings for servers that are given as "tls:host:port". Files are in the PEM format. Later
  * versions can replace @reserved with new fields, for which %NULL means the default, so that
@@ -171,14 +164,13 @@ typedef struct {
  *
  * Returns: %TRUE, or %FALSE with INVALID_ARGUMENT set; in this case, the settings are unchanged
  */
-SNOWFLAKE_CLIENT_EXPORT gboolean snowflake_client_set_tls(SnowflakeClient *self,
-							  const SnowflakeClientTls *tls,
-							  GError **error) G_GNUC_WARN_UNUSED_RESULT;
+gboolean snowflake_client_set_tls(SnowflakeClient *self, const SnowflakeClientTls *tls,
+				  GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
 /* Puts the client's servers into a random order, and starts with the first one. By default, the
  * client uses the order of the list. Without shuffling, clients with the same list all use the
  * same server, and if it fails, they all fail over to the same next one. */
-SNOWFLAKE_CLIENT_EXPORT void snowflake_client_shuffle_servers(SnowflakeClient *self);
+void snowflake_client_shuffle_servers(SnowflakeClient *self);
 
 /**
  * snowflake_client_get_id:
@@ -189,9 +181,8 @@ SNOWFLAKE_CLIENT_EXPORT void snowflake_client_shuffle_servers(SnowflakeClient *s
  *
  * Returns: %TRUE, or %FALSE with an error set
  */
-SNOWFLAKE_CLIENT_EXPORT gboolean snowflake_client_get_id(SnowflakeClient *self, const char *agent,
-							 gint64 *out_id,
-							 GError **error) G_GNUC_WARN_UNUSED_RESULT;
+gboolean snowflake_client_get_id(SnowflakeClient *self, const char *agent, gint64 *out_id,
+				 GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
 /**
  * snowflake_client_get_ids:
@@ -205,9 +196,8 @@ SNOWFLAKE_CLIENT_EXPORT gboolean snowflake_client_get_id(SnowflakeClient *self, 
  *
  * Returns: %TRUE, or %FALSE with an error set
  */
-SNOWFLAKE_CLIENT_EXPORT gboolean snowflake_client_get_ids(SnowflakeClient *self, const char *agent,
-							  guint count, gint64 *out_ids,
-							  GError **error) G_GNUC_WARN_UNUSED_RESULT;
+gboolean snowflake_client_get_ids(SnowflakeClient *self, const char *agent, guint count,
+				  gint64 *out_ids, GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
 /* A run: IDs that are consecutive numbers: first, first + 1, and so on. No fields will be added to
  * this struct. */
@@ -229,9 +219,8 @@ typedef struct {
  * Returns: (transfer full) (element-type SnowflakeClientIdRun): at least one run, or %NULL with an
  * error set
  */
-SNOWFLAKE_CLIENT_EXPORT GArray *
-snowflake_client_get_id_runs(SnowflakeClient *self, const char *agent, guint count,
-			     GError **error) G_GNUC_WARN_UNUSED_RESULT;
+GArray *snowflake_client_get_id_runs(SnowflakeClient *self, const char *agent, guint count,
+				     GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
 /* The size of a ULID or a UUID. The most significant byte comes first, so they can be compared with
  * memcmp(). */
@@ -249,9 +238,9 @@ snowflake_client_get_id_runs(SnowflakeClient *self, const char *agent, guint cou
  *
  * Returns: %TRUE, or %FALSE with an error set: UNSUPPORTED if the server does not support the call
  */
-SNOWFLAKE_CLIENT_EXPORT gboolean snowflake_client_get_ulids(
-	SnowflakeClient *self, const char *agent, guint count,
-	guint8 (*out_ulids)[SNOWFLAKE_CLIENT_UUID_BYTES], GError **error) G_GNUC_WARN_UNUSED_RESULT;
+gboolean snowflake_client_get_ulids(SnowflakeClient *self, const char *agent, guint count,
+				    guint8 (*out_ulids)[SNOWFLAKE_CLIENT_UUID_BYTES],
+				    GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
 /**
  * snowflake_client_get_uuids:
@@ -265,38 +254,32 @@ SNOWFLAKE_CLIENT_EXPORT gboolean snowflake_client_get_ulids(
  * Returns: %TRUE, or %FALSE with an error set: UNSUPPORTED if the server does not support the call,
  * or its layout is not the default one
  */
-SNOWFLAKE_CLIENT_EXPORT gboolean snowflake_client_get_uuids(
-	SnowflakeClient *self, const char *agent, guint count,
-	guint8 (*out_uuids)[SNOWFLAKE_CLIENT_UUID_BYTES], GError **error) G_GNUC_WARN_UNUSED_RESULT;
+gboolean snowflake_client_get_uuids(SnowflakeClient *self, const char *agent, guint count,
+				    guint8 (*out_uuids)[SNOWFLAKE_CLIENT_UUID_BYTES],
+				    GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
 /* Gets the server's time, in milliseconds since the Unix epoch. */
-SNOWFLAKE_CLIENT_EXPORT gboolean snowflake_client_get_timestamp(
-	SnowflakeClient *self, gint64 *out_timestamp_ms, GError **error) G_GNUC_WARN_UNUSED_RESULT;
+gboolean snowflake_client_get_timestamp(SnowflakeClient *self, gint64 *out_timestamp_ms,
+					GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
-SNOWFLAKE_CLIENT_EXPORT gboolean snowflake_client_get_worker_id(
-	SnowflakeClient *self, gint64 *out_worker_id, GError **error) G_GNUC_WARN_UNUSED_RESULT;
+gboolean snowflake_client_get_worker_id(SnowflakeClient *self, gint64 *out_worker_id,
+					GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
-SNOWFLAKE_CLIENT_EXPORT gboolean snowflake_client_get_datacenter_id(
-	SnowflakeClient *self, gint64 *out_datacenter_id, GError **error) G_GNUC_WARN_UNUSED_RESULT;
+gboolean snowflake_client_get_datacenter_id(SnowflakeClient *self, gint64 *out_datacenter_id,
+					    GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
 /* Returns: (transfer full): the description of the answering server, or %NULL with an error set */
-SNOWFLAKE_CLIENT_EXPORT SnowflakeClientWorker *snowflake_client_get_worker(SnowflakeClient *self,
-									   GError **error);
+SnowflakeClientWorker *snowflake_client_get_worker(SnowflakeClient *self, GError **error);
 
-/**
- * snowflake_client_get_workers:
- *
- * Gets the list of all servers in the answering server's registry. The answering server reports
- * its own current state, and what the registry contains about the other servers. Another server's
- * state is "serving" if its reservation had not ended at as_of_ms, which is at most about a second
- * ago. If the registry does not answer, the list is the one that the server read last.
+/* Gets the list of all servers in the answering server's registry. The answering server reports its
+ * own current state, and what the registry contains about the other servers. Another server's state
+ * is "serving" if its reservation had not ended at as_of_ms, which is at most about a second ago.
+ * If the registry does not answer, the list is the one that the server read last.
  *
  * Returns: (transfer full) (element-type SnowflakeClientWorker): the servers, freed with the array;
- * or %NULL with an error set: UNAVAILABLE if the server has not read the list yet, UNSUPPORTED if
- * it does not support the call
- */
-SNOWFLAKE_CLIENT_EXPORT GPtrArray *snowflake_client_get_workers(SnowflakeClient *self,
-								GError **error);
+ * or %NULL with an error set. It is UNAVAILABLE if the server has not read the list yet, and
+ * UNSUPPORTED if it does not support the call */
+GPtrArray *snowflake_client_get_workers(SnowflakeClient *self, GError **error);
 
 /* A server's counter. For the names, see COUNTERS in snowflaked(8). Do not allocate it yourself,
  * because later versions can append fields. */
@@ -308,16 +291,16 @@ typedef struct {
 /* Returns: (transfer full) (element-type SnowflakeClientCounter): all counters of the answering
  * server, sorted by name, freed with the array; or %NULL with an error set: UNSUPPORTED if the
  * server does not support the call */
-SNOWFLAKE_CLIENT_EXPORT GPtrArray *snowflake_client_get_counters(SnowflakeClient *self,
-								 GError **error);
+GPtrArray *snowflake_client_get_counters(SnowflakeClient *self, GError **error);
 
 /* Returns the server that the next call will use, with its port. After a successful call, this is
  * the server that answered. */
-SNOWFLAKE_CLIENT_EXPORT const char *snowflake_client_get_server(const SnowflakeClient *self);
+const char *snowflake_client_get_server(const SnowflakeClient *self);
 
 /* Returns how long to wait before retrying a batch call or get_workers() that failed with
  * UNAVAILABLE. This is the shortest time that any of the servers returned. Returns 0 if no server
  * returned a time, as is always the case for other calls. */
-SNOWFLAKE_CLIENT_EXPORT gint64 snowflake_client_get_retry_after_ms(const SnowflakeClient *self);
+gint64 snowflake_client_get_retry_after_ms(const SnowflakeClient *self);
 
+#pragma GCC visibility pop
 G_END_DECLS

@@ -4,6 +4,7 @@
 #include <glib.h>
 
 G_BEGIN_DECLS
+#pragma GCC visibility push(default)
 
 /*
  * Functions for IDs: their parts, their text forms, the ID range of a time span, ULIDs and UUIDs.
@@ -21,12 +22,8 @@ G_BEGIN_DECLS
  * or generator. C++ programs can include this header.
  */
 
-#ifndef SNOWFLAKE_CLIENT_EXPORT
-#define SNOWFLAKE_CLIENT_EXPORT __attribute__((visibility("default")))
-#endif
-
 #define SNOWFLAKE_ID_ERROR (snowflake_id_error_quark())
-SNOWFLAKE_CLIENT_EXPORT GQuark snowflake_id_error_quark(void);
+GQuark snowflake_id_error_quark(void);
 
 typedef enum {
 	/* A string or a layout is invalid, or a UUID has the wrong version. */
@@ -65,17 +62,17 @@ typedef struct {
  *
  * Returns: (transfer full): a layout, or %NULL with INVALID set
  */
-SNOWFLAKE_CLIENT_EXPORT SnowflakeLayout *snowflake_layout_new(const char *text, GError **error);
-SNOWFLAKE_CLIENT_EXPORT void snowflake_layout_free(SnowflakeLayout *self);
+SnowflakeLayout *snowflake_layout_new(const char *text, GError **error);
+void snowflake_layout_free(SnowflakeLayout *self);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(SnowflakeLayout, snowflake_layout_free)
 
 /* Returns: (transfer full): the names of all named layouts, to be freed with g_strfreev(). The
  * first one is twitter, the servers' default. The command "snowflakectl layouts" shows the
  * layouts. */
-SNOWFLAKE_CLIENT_EXPORT char **snowflake_layout_names(void);
+char **snowflake_layout_names(void);
 
 /* Returns: (transfer full): all fields, in the form that snowflake_layout_new() accepts */
-SNOWFLAKE_CLIENT_EXPORT char *snowflake_layout_to_text(const SnowflakeLayout *self);
+char *snowflake_layout_to_text(const SnowflakeLayout *self);
 
 /**
  * snowflake_layout_encode:
@@ -87,41 +84,24 @@ SNOWFLAKE_CLIENT_EXPORT char *snowflake_layout_to_text(const SnowflakeLayout *se
  * Returns: %TRUE, or %FALSE with OUT_OF_RANGE set. The message contains the part, its value and the
  * limit
  */
-SNOWFLAKE_CLIENT_EXPORT gboolean snowflake_layout_encode(const SnowflakeLayout *self,
-							 const SnowflakeParts *parts,
-							 gint64 *out_id,
-							 GError **error) G_GNUC_WARN_UNUSED_RESULT;
+gboolean snowflake_layout_encode(const SnowflakeLayout *self, const SnowflakeParts *parts,
+				 gint64 *out_id, GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
-/**
- * snowflake_layout_decode:
- * @out_parts: (out): the parts of @id; unchanged on failure
- *
- * Splits an ID into its parts. This is the inverse of snowflake_layout_encode().
- *
- * Returns: %TRUE, or %FALSE with OUT_OF_RANGE set if @id is negative or has more bits than the
- * layout
- */
-SNOWFLAKE_CLIENT_EXPORT gboolean snowflake_layout_decode(const SnowflakeLayout *self, gint64 id,
-							 SnowflakeParts *out_parts,
-							 GError **error) G_GNUC_WARN_UNUSED_RESULT;
+/* Splits an ID into its parts. This is the inverse of snowflake_layout_encode(). Returns: %TRUE, or
+ * %FALSE with OUT_OF_RANGE set and @out_parts unchanged if @id is negative or has more bits than
+ * the layout */
+gboolean snowflake_layout_decode(const SnowflakeLayout *self, gint64 id, SnowflakeParts *out_parts,
+				 GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
-/**
- * snowflake_layout_range:
- * @from_ms, @to_ms: the first and the last millisecond of the time span
- * @out_first, @out_last: (out): the lowest and the highest possible ID in the span; unchanged on
- *   failure
- *
- * Computes the range of IDs for a time span, for WHERE id BETWEEN first AND last. The span can
- * begin before the layout's epoch or end after its last tick. The range includes ticks that are
- * only partly in the span.
- *
- * Returns: %TRUE, or %FALSE with OUT_OF_RANGE set if the span ends before it begins or is
- * completely outside the layout
- */
-SNOWFLAKE_CLIENT_EXPORT gboolean snowflake_layout_range(const SnowflakeLayout *self, gint64 from_ms,
-							gint64 to_ms, gint64 *out_first,
-							gint64 *out_last,
-							GError **error) G_GNUC_WARN_UNUSED_RESULT;
+/* Computes the lowest and the highest possible ID of a time span, for WHERE id BETWEEN first AND
+ * last.
+ * @from_ms and @to_ms are its first and its last millisecond. It can begin before the layout's
+ * epoch or end after its last tick. The range includes ticks that are only partly in the span.
+ * Returns: %TRUE, or %FALSE with OUT_OF_RANGE set and the outputs unchanged if the span ends before
+ * it begins or is completely outside the layout */
+gboolean snowflake_layout_range(const SnowflakeLayout *self, gint64 from_ms, gint64 to_ms,
+				gint64 *out_first, gint64 *out_last,
+				GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
 /* The text forms of an ID. They do not depend on the layout. */
 typedef enum {
@@ -133,30 +113,15 @@ typedef enum {
 	SNOWFLAKE_ID_BASE58,    /* at most 11 digits of Flickr's alphabet, without leading zeros */
 } SnowflakeIdForm;
 
-/**
- * snowflake_id_to_text:
- * @id: not negative
- *
- * Converts an ID to text. In the forms hex, crockford and base62, the text has leading zeros, so
- * the strings sort like their IDs.
- *
- * Returns: (transfer full): the text
- */
-SNOWFLAKE_CLIENT_EXPORT char *snowflake_id_to_text(SnowflakeIdForm form, gint64 id);
+/* Returns: (transfer full): an ID, which is not negative, as text. In the forms hex, crockford and
+ * base62, the text has leading zeros, so the strings sort like their IDs. */
+char *snowflake_id_to_text(SnowflakeIdForm form, gint64 id);
 
-/**
- * snowflake_id_parse:
- * @text: the digits of an ID in the given form, at most as many as the form has, with or without
- * leading zeros, and without a sign or whitespace
- * @out_id: (out): the ID, 0 to 2^63 - 1; unchanged on failure
- *
- * Parses an ID.
- *
- * Returns: %TRUE, or %FALSE with INVALID set. The message quotes the text
- */
-SNOWFLAKE_CLIENT_EXPORT gboolean snowflake_id_parse(SnowflakeIdForm form, const char *text,
-						    gint64 *out_id,
-						    GError **error) G_GNUC_WARN_UNUSED_RESULT;
+/* Parses the digits of an ID, 0 to 2^63 - 1, in the given form. There are at most as many digits as
+ * the form has, with or without leading zeros, and without a sign or whitespace. Returns: %TRUE, or
+ * %FALSE with INVALID set and @out_id unchanged. The message quotes the text */
+gboolean snowflake_id_parse(SnowflakeIdForm form, const char *text, gint64 *out_id,
+			    GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
 /* A UUID (RFC 9562), with the most significant byte first, as in databases and on the wire. */
 typedef struct _SnowflakeUuid {
@@ -170,26 +135,19 @@ typedef struct _SnowflakeUuid SnowflakeUlid;
 /* Returns a negative number if @a sorts before @b, 0 if they are equal, otherwise a positive
  * number. The bytes and the text forms sort in the same order. Two ULIDs, or two version 7 UUIDs,
  * also sort by time. */
-SNOWFLAKE_CLIENT_EXPORT int snowflake_uuid_compare(const SnowflakeUuid *a, const SnowflakeUuid *b);
+int snowflake_uuid_compare(const SnowflakeUuid *a, const SnowflakeUuid *b);
 
 /* Returns the time in a ULID or a version 7 UUID, 0 to 2^48 - 1. For other UUIDs, the result is
  * meaningless. */
-SNOWFLAKE_CLIENT_EXPORT gint64 snowflake_uuid_get_time_ms(const SnowflakeUuid *self);
+gint64 snowflake_uuid_get_time_ms(const SnowflakeUuid *self);
 
 /* Returns: (transfer full): hexadecimal digits in the form 8-4-4-4-12, in lowercase */
-SNOWFLAKE_CLIENT_EXPORT char *snowflake_uuid_to_text(const SnowflakeUuid *self);
+char *snowflake_uuid_to_text(const SnowflakeUuid *self);
 
-/**
- * snowflake_uuid_parse:
- * @text: hexadecimal digits in the form 8-4-4-4-12, case-insensitive
- * @out_uuid: (out): the UUID, of any version; unchanged on failure
- *
- * Parses a UUID.
- *
- * Returns: %TRUE, or %FALSE with INVALID set
- */
-SNOWFLAKE_CLIENT_EXPORT gboolean snowflake_uuid_parse(const char *text, SnowflakeUuid *out_uuid,
-						      GError **error) G_GNUC_WARN_UNUSED_RESULT;
+/* Parses a UUID of any version: hexadecimal digits in the form 8-4-4-4-12, case-insensitive.
+ * Returns: %TRUE, or %FALSE with INVALID set and @out_uuid unchanged */
+gboolean snowflake_uuid_parse(const char *text, SnowflakeUuid *out_uuid,
+			      GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
 /**
  * snowflake_uuid_from_id:
@@ -204,48 +162,28 @@ SNOWFLAKE_CLIENT_EXPORT gboolean snowflake_uuid_parse(const char *text, Snowflak
  *
  * Returns: %TRUE, or %FALSE with OUT_OF_RANGE set
  */
-SNOWFLAKE_CLIENT_EXPORT gboolean snowflake_uuid_from_id(gint64 id, SnowflakeUuid *out_uuid,
-							GError **error) G_GNUC_WARN_UNUSED_RESULT;
+gboolean snowflake_uuid_from_id(gint64 id, SnowflakeUuid *out_uuid,
+				GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
-/**
- * snowflake_uuid_to_id:
- * @out_id: (out): the ID; unchanged on failure
- *
- * Gets the ID back from a UUID that was made by snowflake_uuid_from_id(). It is not possible to
+/* Gets the ID back from a UUID that was made by snowflake_uuid_from_id(). It is not possible to
  * tell whether a version 7 UUID was made from an ID. If it was not, the result is meaningless.
- *
- * Returns: %TRUE, or %FALSE with INVALID set if @self has a different version, or with OUT_OF_RANGE
- * if its time is outside the layout
- */
-SNOWFLAKE_CLIENT_EXPORT gboolean snowflake_uuid_to_id(const SnowflakeUuid *self, gint64 *out_id,
-						      GError **error) G_GNUC_WARN_UNUSED_RESULT;
+ * Returns: %TRUE, or %FALSE with @out_id unchanged, and with INVALID set if @self has a different
+ * version, or with OUT_OF_RANGE if its time is outside the layout */
+gboolean snowflake_uuid_to_id(const SnowflakeUuid *self, gint64 *out_id,
+			      GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
 /* Returns: (transfer full): 26 digits of Crockford's base 32, in uppercase */
-SNOWFLAKE_CLIENT_EXPORT char *snowflake_ulid_to_text(const SnowflakeUlid *self);
+char *snowflake_ulid_to_text(const SnowflakeUlid *self);
 
-/**
- * snowflake_ulid_parse:
- * @text: 26 case-insensitive digits without I, L, O and U, at most 7ZZZZZZZZZZZZZZZZZZZZZZZZZ
- * @out_ulid: (out): the ULID; unchanged on failure
- *
- * Parses a ULID.
- *
- * Returns: %TRUE, or %FALSE with INVALID set
- */
-SNOWFLAKE_CLIENT_EXPORT gboolean snowflake_ulid_parse(const char *text, SnowflakeUlid *out_ulid,
-						      GError **error) G_GNUC_WARN_UNUSED_RESULT;
+/* Parses a ULID: 26 case-insensitive digits without I, L, O and U, at most
+ * 7ZZZZZZZZZZZZZZZZZZZZZZZZZ. Returns: %TRUE, or %FALSE with INVALID set and @out_ulid unchanged */
+gboolean snowflake_ulid_parse(const char *text, SnowflakeUlid *out_ulid,
+			      GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
-/**
- * snowflake_ulid_random:
- * @time_ms: 0 to 2^48 - 1
- * @out_ulid: (out): a ULID with this time; unchanged on failure
- *
- * Makes a random ULID. ULIDs with the same time are in random order.
- *
- * Returns: %TRUE, or %FALSE with OUT_OF_RANGE set
- */
-SNOWFLAKE_CLIENT_EXPORT gboolean snowflake_ulid_random(gint64 time_ms, SnowflakeUlid *out_ulid,
-						       GError **error) G_GNUC_WARN_UNUSED_RESULT;
+/* Makes a random ULID with a time of 0 to 2^48 - 1. ULIDs with the same time are in random order.
+ * Returns: %TRUE, or %FALSE with OUT_OF_RANGE set and @out_ulid unchanged */
+gboolean snowflake_ulid_random(gint64 time_ms, SnowflakeUlid *out_ulid,
+			       GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
 /*
  * Generators of increasing ULIDs and UUIDs. If a draw begins after another one has returned, in
@@ -264,34 +202,25 @@ SNOWFLAKE_CLIENT_EXPORT gboolean snowflake_ulid_random(gint64 time_ms, Snowflake
 typedef struct _SnowflakeUlidGenerator SnowflakeUlidGenerator;
 typedef struct _SnowflakeUuidGenerator SnowflakeUuidGenerator;
 
-SNOWFLAKE_CLIENT_EXPORT SnowflakeUlidGenerator *snowflake_ulid_generator_new(void);
-SNOWFLAKE_CLIENT_EXPORT void snowflake_ulid_generator_free(SnowflakeUlidGenerator *self);
+SnowflakeUlidGenerator *snowflake_ulid_generator_new(void);
+void snowflake_ulid_generator_free(SnowflakeUlidGenerator *self);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(SnowflakeUlidGenerator, snowflake_ulid_generator_free)
 
-/**
- * snowflake_ulid_generator_draw:
- * @out_ulid: (out): the ULID; unchanged on failure
- *
- * Returns: %TRUE, or %FALSE with OUT_OF_RANGE set if the clock is before 1970, or with OVERFLOW
- * set. OVERFLOW has a probability of 1 in 2^80 for each ULID, and does not change the generator
- */
-SNOWFLAKE_CLIENT_EXPORT gboolean
-snowflake_ulid_generator_draw(SnowflakeUlidGenerator *self, SnowflakeUlid *out_ulid,
-			      GError **error) G_GNUC_WARN_UNUSED_RESULT;
+/* Sets @out_ulid; it is unchanged on failure. Returns: %TRUE, or %FALSE with OUT_OF_RANGE set if
+ * the clock is before 1970, or with OVERFLOW set. OVERFLOW has a probability of 1 in 2^80 for each
+ * ULID, and does not change the generator */
+gboolean snowflake_ulid_generator_draw(SnowflakeUlidGenerator *self, SnowflakeUlid *out_ulid,
+				       GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
-SNOWFLAKE_CLIENT_EXPORT SnowflakeUuidGenerator *snowflake_uuid_generator_new(void);
-SNOWFLAKE_CLIENT_EXPORT void snowflake_uuid_generator_free(SnowflakeUuidGenerator *self);
+SnowflakeUuidGenerator *snowflake_uuid_generator_new(void);
+void snowflake_uuid_generator_free(SnowflakeUuidGenerator *self);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(SnowflakeUuidGenerator, snowflake_uuid_generator_free)
 
-/**
- * snowflake_uuid_generator_draw:
- * @out_uuid: (out): a UUID that is not made from an ID, and is unique because of its random bits;
- * unchanged on failure
- *
- * Returns: %TRUE, or %FALSE with OUT_OF_RANGE set if the clock is before 1970
+/* Sets @out_uuid, which is not made from an ID, and is unique because of its random bits; it is
+ * unchanged on failure. Returns: %TRUE, or %FALSE with OUT_OF_RANGE set if the clock is before 1970
  */
-SNOWFLAKE_CLIENT_EXPORT gboolean
-snowflake_uuid_generator_draw(SnowflakeUuidGenerator *self, SnowflakeUuid *out_uuid,
-			      GError **error) G_GNUC_WARN_UNUSED_RESULT;
+gboolean snowflake_uuid_generator_draw(SnowflakeUuidGenerator *self, SnowflakeUuid *out_uuid,
+				       GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
+#pragma GCC visibility pop
 G_END_DECLS

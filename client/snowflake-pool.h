@@ -6,6 +6,7 @@
 #include "snowflake-client.h" /* lint: allow include: they are installed side by side */
 
 G_BEGIN_DECLS
+#pragma GCC visibility push(default)
 
 /*
  * A pool of IDs, for programs that need many IDs or cannot wait for a call to a server. The pool's
@@ -67,13 +68,8 @@ typedef struct _SnowflakePool SnowflakePool;
  * @reserved with new fields, for which %NULL means the default, so that programs do not need to be
  * rebuilt. */
 typedef struct {
-	/* NULL-terminated: "host", "host:port", "[::1]:port" or "tls:host:port"; or on this machine
-	 * "unix:/path" or "unix:@name". The default port is 7609. One string can contain several
-	 * servers: "a.example,b.example". If it is %NULL or empty, the server is
-	 * SNOWFLAKE_CLIENT_DEFAULT_SERVER. */
-	const char *const *servers;
-	const char *agent; /* name of the calling program, [a-zA-Z][a-zA-Z\-0-9]*, at most 256
-			    * bytes */
+	const char *const *servers; /* as in snowflake_client_new() */
+	const char *agent;          /* as in snowflake_client_get_id() */
 	gboolean discover; /* also use the servers that the servers above report. If any server
 			    * above has a tls: address, only reported tls: addresses are used;
 			    * otherwise, only reported addresses without tls: */
@@ -121,13 +117,12 @@ typedef struct {
  * Returns: (transfer full): a pool, or %NULL with INVALID_ARGUMENT set, or with UNSUPPORTED if the
  * kernel is too old, or if memory or a thread cannot be allocated
  */
-SNOWFLAKE_CLIENT_EXPORT SnowflakePool *snowflake_pool_new(const SnowflakePoolConfig *config,
-							  GError **error);
+SnowflakePool *snowflake_pool_new(const SnowflakePoolConfig *config, GError **error);
 
 /* Frees the pool. No thread may use the pool during or after this call. Threads that have taken
  * IDs can still be running.
  */
-SNOWFLAKE_CLIENT_EXPORT void snowflake_pool_free(SnowflakePool *self);
+void snowflake_pool_free(SnowflakePool *self);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(SnowflakePool, snowflake_pool_free)
 
 /**
@@ -139,8 +134,8 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(SnowflakePool, snowflake_pool_free)
  *
  * Returns: %TRUE, or %FALSE with an error set: the last error from a server, or TIMEOUT
  */
-SNOWFLAKE_CLIENT_EXPORT gboolean snowflake_pool_take(SnowflakePool *self, gint64 *out_id,
-						     GError **error) G_GNUC_WARN_UNUSED_RESULT;
+gboolean snowflake_pool_take(SnowflakePool *self, gint64 *out_id,
+			     GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
 /**
  * snowflake_pool_take_run:
@@ -153,13 +148,12 @@ SNOWFLAKE_CLIENT_EXPORT gboolean snowflake_pool_take(SnowflakePool *self, gint64
  *
  * Returns: %TRUE, or %FALSE with an error set
  */
-SNOWFLAKE_CLIENT_EXPORT gboolean snowflake_pool_take_run(SnowflakePool *self, guint most,
-							 gint64 *out_first, guint *out_count,
-							 GError **error) G_GNUC_WARN_UNUSED_RESULT;
+gboolean snowflake_pool_take_run(SnowflakePool *self, guint most, gint64 *out_first,
+				 guint *out_count, GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
 /* Gets the statistics. Can be called from any thread. Concurrent takes may or may not be
  * included. */
-SNOWFLAKE_CLIENT_EXPORT void snowflake_pool_get_statistics(SnowflakePool *self,
-							   SnowflakePoolStatistics *out_statistics);
+void snowflake_pool_get_statistics(SnowflakePool *self, SnowflakePoolStatistics *out_statistics);
 
+#pragma GCC visibility pop
 G_END_DECLS

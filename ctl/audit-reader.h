@@ -11,20 +11,18 @@
 typedef struct {
 	/* Code outside this module only reads these. */
 	AuditEntry entry;
-	guint file;         /* index of the entry's file */
-	guint64 line;       /* number of its line, from 1 */
-	guint64 read_bytes; /* so far */
-	guint64 all_bytes;  /* size of all files; 0: it is unknown */
-	gboolean any_bad;   /* a line was damaged, or a file could not be read to its end */
+	guint file;       /* index of the entry's file */
+	guint64 line;     /* number of its line, from 1 */
+	gboolean any_bad; /* a line was damaged, or a file could not be read to its end */
 
 	const char *const *files;
 	guint next_file;
-	gboolean skips; /* the rest of the line must be skipped */
-	gboolean has_ended;
-	int fd; /* -1: none is open */
+	gboolean has_ended; /* all bytes of the file were read */
+	int fd;             /* -1: none is open */
 	/* bytes from begin to end were read and are not taken yet */
 	gsize begin, end;
-	char *bytes;
+	guint8 *bytes;
+	char text[AUDIT_ENTRY_MAX_LINE_BYTES + 1]; /* the line */
 } CtlAuditReader;
 
 /* @files: NULL-terminated; borrowed. "-" means standard input, which is also the default

@@ -16,13 +16,9 @@
 #include "ctl/command.h"
 #include "ctl/format.h"
 #include "ctl/output.h"
-#include "ctl/screen.h"
 
-/* minimum width of a terminal for tags, and for agents of 31 bytes */
-#define LINE_COLUMNS       100
 #define DEFAULT_MEMORY_MIB 64
 #define MAX_MEMORY_MIB     65536
-#define PROGRESS_ENTRIES   4096 /* number of entries between two readings of the clock */
 
 static struct {
 	char *layout;
@@ -55,7 +51,6 @@ typedef struct {
 	const Layout *layout;
 	gboolean json;
 	gboolean with_place; /* show the file and the line */
-	gboolean is_short;   /* omit the tag */
 	gboolean has_head;
 } Rows;
 
@@ -66,9 +61,7 @@ static void print_cells(Rows *self, const char *id, const char *time, const char
 		self->has_head = TRUE;
 		print_cells(self, "id", "time (UTC)", "tag", "agent", "file and line");
 	}
-	ctl_output_print("%19s  %-24s  ", id, time);
-	if (!self->is_short)
-		ctl_output_print("%20s  ", tag);
+	ctl_output_print("%19s  %-24s  %20s  ", id, time, tag);
 	if (self->with_place)
 		ctl_output_print("%-16s  %s\n", agent, place);
 	else
@@ -81,7 +74,7 @@ static void print_entry(Rows *self, const AuditEntry *entry, const char *file, g
 	gboolean has_time = layout_check_id(self->layout, entry->id, NULL);
 	gint64 time_ms = has_time ? layout_decode(self->layout, entry->id).time_ms : 0;
 	g_autofree char *agent = ctl_format_agent(entry->agent, entry->agent_length);
-	g_autofree char *shown = ctl_format_path(file != NULL ? file : "");
+	g_autofree char *shown = ctl_format_path(file);
 
 	if (!self->json) {
 		g_autofree char *id = g_strdup_printf("%" G_GINT64_FORMAT, entry->id);
@@ -115,6 +108,8 @@ static void print_entry(Rows *self, const AuditEntry *entry, const char *file, g
 #define LENGTH_DIGITS 4
 #define FILE_DIGITS   8
 #define LINE_DIGITS   12
+/* inverted in the tag, so that negative tags sort first */
+#define SIGN_BIT      (G_GUINT64_CONSTANT(1) << 63)
 #define AGENT_AT      (ID_DIGITS + TAG_DIGITS + LENGTH_DIGITS)
 #define MAX_AGENT     AUDIT_ENTRY_MAX_LINE_BYTES
 #define MAX_LINE      (AGENT_AT + 2 * MAX_AGENT + FILE_DIGITS + LINE_DIGITS + 1)
@@ -152,22 +147,6 @@ static gboolean start_sort(Sorter *self, guint64 memory_mib, GError **error)
 	self->output = fdopen(output, "r");
 	self->errors = fdopen(errors, "r");
 	return TRUE;
-}
-
-static void sorter_clear(Sorter *self)
-{
-	FILE **const streams[] = {&self->input, &self->output, &self->errors};
-
-	for (gsize i = 0; i < G_N_ELEMENTS(streams); i++) {
-		if (*streams[i] != NULL)
-			fclose(*streams[i]);
-		*streams[i] = NULL;
-	}
-	if (self->pid != 0) {
-		kill(self->pid, SIGTERM);
-		waitpid(self->pid, NULL, 0);
-	}
-	self->pid = 0;
 }
 
 /* Waits until sort has ended. Its input must have been closed and its output read, or sort must
@@ -210,30 +189,6 @@ static const char *read_hex(const char *at, guint digits, guint64 *out_number)
 	return at + digits;
 }
 
-/* Inverts the tag's sign bit, so that negative tags sort first. */
-static guint64 swap_sign(guint64 tag)
-{
-	return tag ^ G_GUINT64_CONSTANT(1) << 63;
-}
-
-/* Sends the entry that @reader has read to sort. */
-static gboolean sort_entry(Sorter *self, const CtlAuditReader *reader, GError **error)
-{
-	const AuditEntry *entry = &reader->entry;
-	char text[MAX_LINE];
-	char *at = append_hex(text, (guint64)entry->id, ID_DIGITS);
-
-	at = append_hex(at, swap_sign((guint64)entry->tag), TAG_DIGITS);
-	at = append_hex(at, entry->agent_length, LENGTH_DIGITS);
-	for (gsize i = 0; i < entry->agent_length; i++)
-		at = append_hex(at, (guchar)entry->agent[i], 2);
-	at = append_hex(at, reader->file, FILE_DIGITS);
-	at = append_hex(at, reader->line, LINE_DIGITS);
-	*at++ = '\n';
-	return fwrite_unlocked(text, (gsize)(at - text), 1, self->input) == 1 ||
-	       wait_sort(self, error);
-}
-
 /* The command */
 
 typedef struct {
@@ -256,8 +211,16 @@ typedef struct {
 
 static void audit_clear(Audit *self)
 {
+	FILE *const streams[] = {self->sorter.input, self->sorter.output, self->sorter.errors};
+
 	ctl_audit_reader_free(self->reader);
-	sorter_clear(&self->sorter);
+	for (gsize i = 0; i < G_N_ELEMENTS(streams); i++)
+		if (streams[i] != NULL)
+			fclose(streams[i]);
+	if (self->sorter.pid == 0)
+		return;
+	kill(self->sorter.pid, SIGTERM);
+	waitpid(self->sorter.pid, NULL, 0);
 }
 
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC(Audit, audit_clear)
@@ -338,27 +301,27 @@ static CtlStatus list_entries(Audit *self)
 
 static gboolean sort_entries(Audit *self, GError **error)
 {
-	const CtlAuditReader *reader = self->reader;
 	const AuditEntry *entry;
 
 	while ((entry = next_entry(self)) != NULL) {
+		char text[MAX_LINE];
+		char *at = append_hex(text, (guint64)entry->id, ID_DIGITS);
+
 		self->n_gaps += entry->missing > 0;
 		self->n_missing += entry->missing;
 		if (entry->missing > 0)
 			continue;
-		if (self->n_entries++ % PROGRESS_ENTRIES == 0 && ctl_output_is_progress_due()) {
-			g_autofree char *of_all =
-				reader->all_bytes > 0 ? g_strdup_printf(" of %" G_GUINT64_FORMAT,
-									reader->all_bytes >> 20)
-						      : g_strdup("");
-
-			ctl_output_show_progress("%" G_GUINT64_FORMAT "%s MiB read",
-						 reader->read_bytes >> 20, of_all);
-		}
-		if (!sort_entry(&self->sorter, reader, error))
-			return FALSE;
+		self->n_entries++;
+		at = append_hex(at, (guint64)entry->tag ^ SIGN_BIT, TAG_DIGITS);
+		at = append_hex(at, entry->agent_length, LENGTH_DIGITS);
+		for (gsize i = 0; i < entry->agent_length; i++)
+			at = append_hex(at, (guchar)entry->agent[i], 2);
+		at = append_hex(at, self->reader->file, FILE_DIGITS);
+		at = append_hex(at, self->reader->line, LINE_DIGITS);
+		*at++ = '\n';
+		if (fwrite_unlocked(text, (gsize)(at - text), 1, self->sorter.input) != 1)
+			return wait_sort(&self->sorter, error);
 	}
-	ctl_output_clear_progress();
 	return fclose(g_steal_pointer(&self->sorter.input)) == 0 || wait_sort(&self->sorter, error);
 }
 
@@ -381,10 +344,9 @@ static void print_issue(Audit *self, const char *line)
 	at = read_hex(at, FILE_DIGITS, &file);
 	read_hex(at, LINE_DIGITS, &number);
 	entry.id = (gint64)id;
-	entry.tag = (gint64)swap_sign(tag);
+	entry.tag = (gint64)(tag ^ SIGN_BIT);
 	entry.agent = (const char *)entry.bytes;
 	entry.agent_length = (guint)length;
-	ctl_output_clear_progress();
 	print_entry(&self->rows, &entry, ctl_audit_reader_file_name(self->reader, (guint)file),
 		    number);
 }
@@ -405,10 +367,6 @@ static gboolean compare_entries(Audit *self, GError **error)
 			break;
 		line = lines[current];
 		before = lines[1 - current];
-		if (n_seen % PROGRESS_ENTRIES == 0 && ctl_output_is_progress_due())
-			ctl_output_show_progress("%" G_GUINT64_FORMAT " of %" G_GUINT64_FORMAT
-						 " entries compared",
-						 n_seen + 1, self->n_entries);
 		if (n_seen == 0 || strncmp(line, before, ID_DIGITS) != 0) {
 			self->n_ids++;
 			is_known = FALSE;
@@ -430,7 +388,6 @@ static gboolean compare_entries(Audit *self, GError **error)
 	}
 	free(lines[0]);
 	free(lines[1]);
-	ctl_output_clear_progress();
 	return wait_sort(&self->sorter, error);
 }
 
@@ -443,7 +400,6 @@ static CtlStatus find_duplicates(Audit *self)
 	ctl_output_needs_reader();
 	if (!start_sort(&self->sorter, self->memory_mib, &error) || !sort_entries(self, &error) ||
 	    !compare_entries(self, &error)) {
-		ctl_output_clear_progress();
 		ctl_output_end_array(json, FALSE);
 		return ctl_output_fail(error);
 	}
@@ -478,7 +434,6 @@ static CtlStatus run_audit(const CtlOptions *options, const char *const *argumen
 		.layout = &self.layout,
 		.json = options->json,
 		.with_place = given.duplicates,
-		.is_short = ctl_screen_columns() < LINE_COLUMNS,
 	};
 	return given.duplicates ? find_duplicates(&self) : list_entries(&self);
 }

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* "decode" shows the parts of IDs, ULIDs and UUIDs. "convert" converts a UUID to an ID, and an ID
- * to a UUID. */
+/* "decode": shows the parts of IDs, ULIDs and UUIDs. */
 
 #include <json-glib/json-glib.h>
 #include <poll.h>
@@ -11,16 +10,13 @@
 
 #include "core/id-text.h"
 #include "core/layout.h"
-#include "core/random.h"
 #include "core/text.h"
 #include "core/ulid.h"
 #include "core/uuid.h"
 #include "ctl/command.h"
 #include "ctl/format.h"
 #include "ctl/output.h"
-#include "ctl/screen.h"
 
-#define LINE_COLUMNS        106
 #define MAX_UNFLUSHED_LINES 1000
 /* maximum length of a line of standard input; no ID is longer than a tenth of it */
 #define MAX_LINE_BYTES      1000
@@ -36,8 +32,6 @@ static const GOptionEntry decode_entries[] = {
 	 "LAYOUT"},
 	G_OPTION_ENTRY_NULL,
 };
-
-/* decode */
 
 /* Each kind has its own heading. */
 typedef enum { KIND_NONE, KIND_ID, KIND_ULID, KIND_UUID } Kind;
@@ -56,8 +50,7 @@ typedef struct {
 	gboolean has_form;
 	IdTextForm form; /* used if has_form; otherwise the form of each ID is detected */
 	gboolean json;
-	gboolean is_short; /* omit the local time from lines */
-	Kind heading;      /* the heading printed last */
+	Kind heading; /* the heading printed last */
 	gboolean any_bad;
 } Decoder;
 
@@ -77,15 +70,6 @@ static gboolean decode_uuid(const char *text, Decoded *out_decoded, GError **err
 	}
 	if (out_decoded->has_id)
 		out_decoded->parts = layout_decode(&LAYOUT_TWITTER, out_decoded->id);
-	return TRUE;
-}
-
-static gboolean decode_ulid(const char *text, Decoded *out_decoded, GError **error)
-{
-	if (!ulid_parse(text, &out_decoded->bits, error))
-		return FALSE;
-	out_decoded->kind = KIND_ULID;
-	out_decoded->time_ms = ulid_time_ms(out_decoded->bits);
 	return TRUE;
 }
 
@@ -141,27 +125,16 @@ static char *random_text(const Decoded *decoded)
 			       (guint)(decoded->bits.high & G_MAXUINT16), decoded->bits.low);
 }
 
-static void print_id(const Decoded *decoded, gboolean with_heading, gboolean is_short)
+static void print_id(const Decoded *decoded, gboolean with_heading)
 {
 	const LayoutParts *parts = &decoded->parts;
 	g_autofree char *utc = text_time_ms(parts->time_ms);
-	g_autoptr(GDateTime) local = ctl_format_local_time(parts->time_ms);
-	g_autofree char *seconds = g_date_time_format(local, "%Y-%m-%dT%H:%M:%S");
-	g_autofree char *zone = g_date_time_format(local, "%:z");
-	g_autofree char *time =
-		g_strdup_printf("%s.%03d%s", seconds, (int)(parts->time_ms % 1000), zone);
 
-	if (with_heading) {
-		ctl_output_print("%19s  %-24s  ", "id", "time (UTC)");
-		if (!is_short)
-			ctl_output_print("%-29s  ", "local time");
-		ctl_output_print("%10s  %6s  %8s\n", "datacenter", "worker", "sequence");
-	}
-	ctl_output_print("%19" G_GINT64_FORMAT "  %-24s  ", decoded->id, utc);
-	if (!is_short)
-		ctl_output_print("%-29s  ", time);
-	ctl_output_print("%10u  %6u  %8u\n", parts->datacenter_id, parts->worker_id,
-			 parts->sequence);
+	if (with_heading)
+		ctl_output_print("%19s  %-24s  %10s  %6s  %8s\n", "id", "time (UTC)", "datacenter",
+				 "worker", "sequence");
+	ctl_output_print("%19" G_GINT64_FORMAT "  %-24s  %10u  %6u  %8u\n", decoded->id, utc,
+			 parts->datacenter_id, parts->worker_id, parts->sequence);
 }
 
 static void print_wide(const Decoded *decoded, gboolean with_heading)
@@ -225,10 +198,12 @@ static void decode_text(Decoder *self, const char *text)
 
 	if (!self->has_form && length == UUID_TEXT_SIZE - 1)
 		decode_uuid(text, &decoded, &error);
-	else if (!self->has_form && length == ULID_TEXT_SIZE - 1)
-		decode_ulid(text, &decoded, &error);
-	else
+	else if (self->has_form || length != ULID_TEXT_SIZE - 1)
 		decode_id(self, text, &decoded, &error);
+	else if (ulid_parse(text, &decoded.bits, &error))
+		decoded = (Decoded){.kind = KIND_ULID,
+				    .bits = decoded.bits,
+				    .time_ms = ulid_time_ms(decoded.bits)};
 	if (error != NULL) {
 		ctl_output_complain("%s", error->message);
 		self->any_bad = TRUE;
@@ -237,7 +212,7 @@ static void decode_text(Decoder *self, const char *text)
 	if (self->json)
 		ctl_output_add_object(decoded_to_json(&decoded));
 	else if (decoded.kind == KIND_ID)
-		print_id(&decoded, self->heading != KIND_ID, self->is_short);
+		print_id(&decoded, self->heading != KIND_ID);
 	else
 		print_wide(&decoded, self->heading != decoded.kind);
 	self->heading = decoded.kind;
@@ -277,7 +252,6 @@ static CtlStatus run_decode(const CtlOptions *options, const char *const *argume
 		.layout = LAYOUT_TWITTER,
 		.has_form = form_name != NULL,
 		.json = options->json,
-		.is_short = ctl_screen_columns() < LINE_COLUMNS,
 	};
 	char line[MAX_LINE_BYTES + 1];
 
@@ -314,71 +288,4 @@ const CtlCommand ctl_decode_command = {
 	.takes_no_server = TRUE,
 	.entries = decode_entries,
 	.run = run_decode,
-};
-
-/* convert */
-
-/* Returns: (transfer full) (nullable): the ID of a UUID, or a UUID of an ID. */
-static char *convert_text(const char *text, GError **error)
-{
-	char uuid_text[UUID_TEXT_SIZE];
-	IdTextForm form;
-	Uuid uuid;
-	gint64 id;
-
-	if (strlen(text) == UUID_TEXT_SIZE - 1) {
-		if (!uuid_parse(text, &uuid, error))
-			return NULL;
-		if (!uuid_to_id(uuid, &id, error)) {
-			g_prefix_error(error, "\"%s\": ", text);
-			return NULL;
-		}
-		return g_strdup_printf("%" G_GINT64_FORMAT, id);
-	}
-	if (!id_text_form_of(text, &form)) {
-		g_autofree char *shown = text_escape(text, strlen(text));
-
-		g_set_error(error, ID_ERROR, ID_ERROR_INVALID,
-			    "\"%s\" is neither a UUID nor a decimal ID nor a hexadecimal ID that "
-			    "begins with 0x",
-			    shown);
-		return NULL;
-	}
-	if (!id_text_decode(form, text, &id, error))
-		return NULL;
-	uuid_to_text(uuid_from_id(id, random_u64()), uuid_text);
-	return g_strdup(uuid_text);
-}
-
-static CtlStatus run_convert(const CtlOptions *options, const char *const *arguments)
-{
-	gboolean any_bad = FALSE;
-
-	if (arguments[0] == NULL)
-		return ctl_output_misuse("convert takes a UUID or an ID");
-	for (gsize i = 0; arguments[i] != NULL; i++) {
-		g_autoptr(GError) error = NULL;
-		g_autofree char *result = convert_text(arguments[i], &error);
-
-		any_bad |= result == NULL;
-		if (result == NULL)
-			ctl_output_complain("%s", error->message);
-		else if (options->json)
-			ctl_output_add_text(result);
-		else
-			ctl_output_print("%s\n", result);
-	}
-	ctl_output_end_array(options->json, !any_bad);
-	return any_bad ? CTL_FAILED : CTL_OK;
-}
-
-const CtlCommand ctl_convert_command = {
-	.name = "convert",
-	.arguments = "UUID|ID...",
-	.summary = "Converts a UUID to the ID that it was made from, or an ID to a UUID.",
-	.details =
-		"A UUID has 52 random bits, so each conversion of an ID gives a different UUID. A "
-		"UUID of version 7 does not show whether it was made from an ID.",
-	.takes_no_server = TRUE,
-	.run = run_convert,
 };

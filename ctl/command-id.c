@@ -116,7 +116,7 @@ const CtlCommand ctl_uuid_command = {
 	.name = "uuid",
 	.summary = "Prints new UUIDs of version 7, one per line.",
 	.details = "The server makes each UUID from a new ID, so UUIDs are as unique as IDs, and "
-		   "sort like them. snowflakectl convert shows the ID in a UUID.",
+		   "sort like them. snowflakectl decode shows the ID in a UUID.",
 	.entries = entries,
 	.run = run_uuid,
 };

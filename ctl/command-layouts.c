@@ -38,7 +38,7 @@ static void print_layout(const LayoutPreset *preset)
 	g_autofree char *datacenters = g_strdup_printf("%" G_GINT64_FORMAT " datacenters of ",
 						       count_of(layout->datacenter_bits));
 	g_autofree char *first = text_time_ms(layout->epoch_ms);
-	g_autofree char *last = ctl_format_until(layout_last_ms(layout), now_ms);
+	g_autofree char *last = text_time_ms(layout_last_ms(layout));
 
 	draw_field(drawing, '0', 64 - layout_total_bits(layout));
 	draw_field(drawing, 't', layout->time_bits);
@@ -46,8 +46,8 @@ static void print_layout(const LayoutPreset *preset)
 	draw_field(drawing, 'w', layout->worker_bits);
 	draw_field(drawing, 's', layout->sequence_bits);
 	ctl_output_print("\n%s\n %s\n", preset->name, drawing->str);
-	ctl_output_print("  %s to %s, ticks of %" G_GINT64_FORMAT " ms\n", first, last,
-			 layout->tick_ms);
+	ctl_output_print("  %s to %s%s, ticks of %" G_GINT64_FORMAT " ms\n", first, last,
+			 layout_last_ms(layout) < now_ms ? " (ended)" : "", layout->tick_ms);
 	ctl_output_print("  %s%" G_GINT64_FORMAT " worker IDs, each with %" G_GINT64_FORMAT
 			 " IDs a second\n",
 			 layout->datacenter_bits > 0 ? datacenters : "",

@@ -60,7 +60,7 @@ static void ask_target(gpointer item, gpointer data)
 	g_clear_error(&target->error);
 	if (target->client == NULL)
 		target->client = ctl_options_client_new(self->options, &target->server, 1);
-	ctl_probe(self->options, target->client, FALSE, &target->probe, &target->error);
+	ctl_probe(self->options, target->client, FALSE, FALSE, &target->probe, &target->error);
 	if (!self->keeps_connections)
 		g_clear_pointer(&target->client, snowflake_client_free);
 }

@@ -192,7 +192,7 @@ static void complain_of_servers(const CtlRegistryTree *tree)
 			gboolean is_known = claim->damage == NULL;
 			g_autofree char *address =
 				is_known ? claim_record_address(&claim->record) : NULL;
-			g_autofree char *shown = ctl_format_address(address);
+			g_autofree char *shown = ctl_format_path(address);
 			g_autofree char *worker =
 				is_known && claim->record.worker_id >= 0
 					? g_strdup_printf("%d", claim->record.worker_id)

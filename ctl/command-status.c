@@ -117,11 +117,10 @@ static void add_worker(GPtrArray *rows, const CtlWorker *worker, const char *why
 	state->colour = ctl_colour_of_state(worker->said.state);
 	if (why != NULL)
 		add_row(rows, GROUP_SERVER, "why", ctl_format_path(why), NULL);
-	add_row(rows, GROUP_SERVER, "address", ctl_format_address(worker->said.address), NULL);
+	add_row(rows, GROUP_SERVER, "address", ctl_format_path(worker->said.address), NULL);
 	add_row(rows, GROUP_SERVER, "kind", ctl_format_text(worker->said.kind), NULL);
 	if (is_relay)
-		add_row(rows, GROUP_SERVER, "relay_of", ctl_format_address(worker->said.server),
-			NULL);
+		add_row(rows, GROUP_SERVER, "relay_of", ctl_format_path(worker->said.server), NULL);
 	add_row(rows, GROUP_SERVER, "nonce", ctl_format_text(worker->said.nonce), NULL);
 	add_row(rows, GROUP_SERVER, "round_trip", milliseconds(worker->round_trip_us, ""), "ms");
 	add_row(rows, GROUP_SERVER, "clock", milliseconds(worker->clock_skew_us, "+"), "ms");
@@ -239,7 +238,7 @@ static CtlStatus run_status(const CtlOptions *options, G_GNUC_UNUSED const char 
 		g_autoptr(SnowflakeClient) client = ctl_options_client_new(options, &server, 1);
 		g_autoptr(GError) error = NULL;
 
-		if (ctl_probe_known(options, client, TRUE, &probe, &error)) {
+		if (ctl_probe(options, client, TRUE, TRUE, &probe, &error)) {
 			gint64 now_ms = g_get_real_time() / 1000;
 			g_autofree char *why = find_reason(client, &probe);
 

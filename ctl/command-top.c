@@ -18,7 +18,6 @@
 
 #define MIN_INTERVAL_MS 100
 #define MAX_INTERVAL_MS 3600000
-#define KEYS            "press q to quit"
 
 static char *interval_text;
 static char *sort_name;
@@ -53,18 +52,17 @@ typedef enum {
 static const struct {
 	const char *name;
 	const char *head;
-	const char *brief_head;
 	gboolean is_descending;
 } COLUMNS[N_COLUMNS] = {
-	[COLUMN_WORKER] = {"worker", ">worker", ">worker", FALSE},
-	[COLUMN_ADDRESS] = {"address", "address", "address", FALSE},
-	[COLUMN_STATE] = {"state", "state", "state", FALSE},
-	[COLUMN_IDS] = {"ids", ">IDs/s", ">IDs/s", TRUE},
-	[COLUMN_CALLS] = {"calls", ">calls/s", ">calls/s", TRUE},
-	[COLUMN_ROUND_TRIP] = {"round-trip", ">round trip", ">trip", TRUE},
-	[COLUMN_CLOCK] = {"clock", ">clock", ">clock", TRUE},
-	[COLUMN_RESERVATION] = {"reservation", ">reserved for", ">left", FALSE},
-	[COLUMN_CONNECTIONS] = {"connections", ">connections", ">conns", TRUE},
+	[COLUMN_WORKER] = {"worker", ">worker", FALSE},
+	[COLUMN_ADDRESS] = {"address", "address", FALSE},
+	[COLUMN_STATE] = {"state", "state", FALSE},
+	[COLUMN_IDS] = {"ids", ">IDs/s", TRUE},
+	[COLUMN_CALLS] = {"calls", ">calls/s", TRUE},
+	[COLUMN_ROUND_TRIP] = {"round-trip", ">trip", TRUE},
+	[COLUMN_CLOCK] = {"clock", ">clock", TRUE},
+	[COLUMN_RESERVATION] = {"reservation", ">left", FALSE},
+	[COLUMN_CONNECTIONS] = {"connections", ">conns", TRUE},
 };
 
 typedef struct {
@@ -91,18 +89,6 @@ static char *short_time(double us)
 				     {359400e6, 3600e6, 0, "h"}, {INFINITY, 86400e6, 0, "d"}};
 
 	return shorten(us, FORMS);
-}
-
-static char *rate_to_text(double rate, gboolean brief)
-{
-	static const Form FORMS[] = {{9.95, 1, 1, ""},       {999.5, 1, 0, ""},
-				     {9995, 1e3, 2, "k"},    {99950, 1e3, 1, "k"},
-				     {999500, 1e3, 0, "k"},  {9995000, 1e6, 2, "M"},
-				     {99.95e6, 1e6, 1, "M"}, {INFINITY, 1e6, 0, "M"}};
-
-	if (isnan(rate))
-		return g_strdup("-");
-	return brief ? shorten(rate, FORMS) : g_strdup_printf(rate < 9.95 ? "%.1f" : "%.0f", rate);
 }
 
 /* Returns the number by which a column is sorted; NAN if it is unknown, or if the column contains
@@ -137,8 +123,12 @@ static double get_value(const CtlWorker *worker, Column column, gint64 now_ms)
 	}
 }
 
-static char *make_cell(const CtlWorker *worker, Column column, gint64 now_ms, gboolean brief)
+static char *make_cell(const CtlWorker *worker, Column column, gint64 now_ms)
 {
+	static const Form RATES[] = {{9.95, 1, 1, ""},       {999.5, 1, 0, ""},
+				     {9995, 1e3, 2, "k"},    {99950, 1e3, 1, "k"},
+				     {999500, 1e3, 0, "k"},  {9995000, 1e6, 2, "M"},
+				     {99.95e6, 1e6, 1, "M"}, {INFINITY, 1e6, 0, "M"}};
 	double value = get_value(worker, column, now_ms);
 	gint64 left_ms = ctl_worker_left_ms(worker, now_ms);
 	g_autofree char *time = NULL;
@@ -153,19 +143,12 @@ static char *make_cell(const CtlWorker *worker, Column column, gint64 now_ms, gb
 	case COLUMN_WORKER:
 		return g_strdup_printf("%u/%d", worker->said.datacenter_id, worker->said.worker_id);
 	case COLUMN_ROUND_TRIP:
-		return brief ? short_time(value) : g_strdup_printf("%.3f ms", value / 1000);
+		return short_time(value);
 	case COLUMN_CLOCK:
-		if (!brief)
-			return g_strdup_printf("%+.1f ms", (double)worker->clock_skew_us / 1000);
 		time = short_time(value);
 		return g_strconcat(worker->clock_skew_us < 0 ? "-" : "+", time, NULL);
 	case COLUMN_RESERVATION:
-		if (left_ms == 0)
-			return g_strdup("ended");
-		if (brief)
-			return short_time((double)left_ms * 1000);
-		return left_ms < 2000 ? g_strdup_printf("%" G_GINT64_FORMAT " ms", left_ms)
-				      : ctl_format_span(left_ms);
+		return left_ms > 0 ? short_time((double)left_ms * 1000) : g_strdup("ended");
 	case COLUMN_CONNECTIONS:
 		return g_strdup_printf("%" G_GINT64_FORMAT, worker->counts.connections);
 	case COLUMN_IDS:
@@ -174,7 +157,7 @@ static char *make_cell(const CtlWorker *worker, Column column, gint64 now_ms, gb
 	case COLUMN_STATE:
 	case N_COLUMNS:
 	default:
-		return rate_to_text(value, brief);
+		return shorten(value, RATES);
 	}
 }
 
@@ -203,8 +186,8 @@ static gint compare_workers(gconstpointer a, gconstpointer b, gpointer data)
 	int order = (left_value > right_value) - (left_value < right_value);
 
 	if (sorting->column == COLUMN_ADDRESS || sorting->column == COLUMN_STATE) {
-		g_autofree char *left_text = make_cell(left, sorting->column, 0, FALSE);
-		g_autofree char *right_text = make_cell(right, sorting->column, 0, FALSE);
+		g_autofree char *left_text = make_cell(left, sorting->column, 0);
+		g_autofree char *right_text = make_cell(right, sorting->column, 0);
 
 		order = strcmp(left_text, right_text);
 	} else if (isnan(left_value) || isnan(right_value)) {
@@ -216,21 +199,20 @@ static gint compare_workers(gconstpointer a, gconstpointer b, gpointer data)
 /* Contents of a list */
 
 /* @order_column: the column that the rows are sorted by */
-static CtlTable *make_table(const GPtrArray *workers, guint order_column, gint64 now_ms,
-			    gboolean brief)
+static CtlTable *make_table(const GPtrArray *workers, guint order_column, gint64 now_ms)
 {
 	const char *heads[N_COLUMNS + 1] = {NULL};
 	CtlTable *table;
 
 	for (guint i = 0; i < N_COLUMNS; i++)
-		heads[i] = brief ? COLUMNS[i].brief_head : COLUMNS[i].head;
-	table = brief ? ctl_table_new_close(heads) : ctl_table_new(heads);
+		heads[i] = COLUMNS[i].head;
+	table = ctl_table_new(heads);
 	ctl_table_paint_head(table, order_column, CTL_COLOUR_HEAD);
 	for (guint i = 0; i < workers->len; i++) {
 		const CtlWorker *worker = workers->pdata[i];
 
 		for (guint j = 0; j < N_COLUMNS; j++)
-			ctl_table_add_painted(table, make_cell(worker, j, now_ms, brief),
+			ctl_table_add_painted(table, make_cell(worker, j, now_ms),
 					      j == COLUMN_STATE
 						      ? ctl_colour_of_state(worker->said.state)
 						      : CTL_COLOUR_NONE);
@@ -270,8 +252,10 @@ static Totals add_up(const GPtrArray *workers)
 static char *totals_to_text(const GPtrArray *workers)
 {
 	Totals totals = add_up(workers);
-	g_autofree char *ids = rate_to_text(totals.has_rates ? totals.ids_per_s : NAN, FALSE);
-	g_autofree char *calls = rate_to_text(totals.has_rates ? totals.calls_per_s : NAN, FALSE);
+	g_autofree char *ids =
+		totals.has_rates ? g_strdup_printf("%.0f", totals.ids_per_s) : g_strdup("-");
+	g_autofree char *calls =
+		totals.has_rates ? g_strdup_printf("%.0f", totals.calls_per_s) : g_strdup("-");
 
 	return g_strdup_printf("%u of %u serving, %s IDs/s, %s calls/s, %" G_GINT64_FORMAT
 			       " connections",
@@ -338,8 +322,6 @@ typedef struct {
 	/* (nullable): changed only between begin and end of printing, because another thread draws
 	 * it */
 	List *last;
-	gboolean redraws; /* standard output is a screen */
-	gboolean draws_notes;
 	atomic_uint order_column; /* set by keys in another thread, as is the next member */
 	/* reverses the default order, which is descending, or ascending for text */
 	atomic_bool order_reversed;
@@ -384,13 +366,16 @@ static GHashTable *counts_new(void)
 	return g_hash_table_new_full(g_str_hash, g_str_equal, g_free, g_free);
 }
 
-/* Sets the rates since @last_counts, and returns the current counts by nonce. A restarted server
- * has a new nonce, so it has no rates yet. */
-static GHashTable *set_rates(GHashTable *last_counts, const GPtrArray *workers)
+/* Sets the workers, and their rates since the last list. A restarted server has a new nonce, so it
+ * has no rates yet. @workers: (transfer full) (nullable) */
+static void list_set_workers(List *self, Top *top, GPtrArray *workers)
 {
-	GHashTable *counts = counts_new();
+	g_autoptr(GHashTable) last_counts = top->counts;
 
-	for (guint i = 0; i < workers->len; i++) {
+	self->workers = workers;
+	self->time_ms = g_get_real_time() / 1000;
+	top->counts = counts_new();
+	for (guint i = 0; workers != NULL && i < workers->len; i++) {
 		CtlWorker *worker = workers->pdata[i];
 		const char *nonce = worker->said.nonce;
 		const CtlCounts *before =
@@ -410,26 +395,12 @@ static GHashTable *set_rates(GHashTable *last_counts, const GPtrArray *workers)
 			worker->calls_per_s = worker->has_rates ? calls / seconds : 0;
 		}
 		if (nonce != NULL && last != NULL)
-			g_hash_table_replace(counts, g_strdup(nonce),
+			g_hash_table_replace(top->counts, g_strdup(nonce),
 					     g_memdup2(last, sizeof(*last)));
 	}
-	return counts;
-}
-
-/* @workers: (transfer full) (nullable) */
-static void list_set_workers(List *self, Top *top, GPtrArray *workers)
-{
-	GHashTable *counts;
-
-	self->workers = workers;
 	self->has_conflict = workers != NULL && !ctl_notes_add_conflicts(self->notes, workers);
-	self->time_ms = g_get_real_time() / 1000;
-	if (workers == NULL)
-		return;
-	counts = set_rates(top->counts, workers);
-	g_hash_table_unref(top->counts);
-	top->counts = counts;
-	sort_workers(top, workers);
+	if (workers != NULL)
+		sort_workers(top, workers);
 }
 
 /* Draws the last list. Can be called in any thread, between begin and end of printing. */
@@ -444,19 +415,16 @@ static void draw_last(gpointer data)
 	column = sort_workers(self, list->workers);
 	ctl_screen_size(&columns, &n_lines);
 
-	g_autoptr(CtlTable) full = make_table(list->workers, column, list->time_ms, FALSE);
-	g_autoptr(CtlTable) brief = make_table(list->workers, column, list->time_ms, TRUE);
-	g_autoptr(GPtrArray) lines =
-		ctl_table_lines(ctl_table_fits(full, columns) ? full : brief, columns);
+	g_autoptr(CtlTable) table = make_table(list->workers, column, list->time_ms);
+	g_autoptr(GPtrArray) lines = ctl_table_lines(table, 1, columns);
 	g_autoptr(GPtrArray) below = g_ptr_array_new_with_free_func(g_free);
-	g_autofree char *keys =
-		g_strdup_printf("by %s; < > column, r reverse, q quit", COLUMNS[column].name);
-	g_autofree char *title = ctl_watch_title(list->time_ms, keys);
+	g_autofree char *time = ctl_format_time(list->time_ms);
+	g_autofree char *title = g_strdup_printf("%s  (by %s; < > column, r reverse, q quit)", time,
+						 COLUMNS[column].name);
 	g_autofree char *drawn = NULL;
 
 	g_ptr_array_add(below, totals_to_text(list->workers));
-	if (self->draws_notes)
-		ctl_notes_write(list->notes, below);
+	ctl_notes_write(list->notes, below);
 	drawn = ctl_screen_draw(&(CtlScreenText){title, lines, below}, columns, n_lines);
 	ctl_watch_draw(drawn);
 }
@@ -480,24 +448,14 @@ static void show_list(Top *self, List *list)
 	List *before = self->last;
 
 	ctl_watch_begin_print();
-	if (!self->redraws && self->options->json) {
-		ctl_output_print_object(list_to_json(list->workers, list->time_ms));
-	} else if (!self->redraws) {
-		g_autofree char *title = ctl_watch_title(list->time_ms, KEYS);
-		g_autofree char *totals = totals_to_text(list->workers);
-		guint column = atomic_load(&self->order_column);
-
-		ctl_output_print("%s%s\n", before == NULL ? "" : "\n", title);
-		ctl_table_print_fitting(make_table(list->workers, column, list->time_ms, FALSE),
-					make_table(list->workers, column, list->time_ms, TRUE));
-		ctl_output_print("%s\n", totals);
-	}
 	self->last = list;
 	ctl_watch_set_status(list->has_conflict ? CTL_FAILED : CTL_OK);
-	if (self->redraws)
+	if (self->options->json)
+		ctl_output_print_object(list_to_json(list->workers, list->time_ms));
+	else
 		draw_last(self);
 	ctl_output_flush();
-	if (!self->draws_notes)
+	if (self->options->json)
 		ctl_notes_complain(list->notes, before != NULL ? before->notes : NULL);
 	list_free(before);
 	ctl_watch_end_print();
@@ -617,13 +575,14 @@ static CtlStatus run_top(const CtlOptions *options, G_GNUC_UNUSED const char *co
 		g_autofree char *shown = text_escape(sort_name, strlen(sort_name));
 		g_autofree char *all = g_strjoinv(", ", (char **)ctl_command_top_columns());
 
-		ctl_output_complain("--sort: \"%s\" is not one of %s", shown, all);
-		return CTL_USAGE;
+		return ctl_output_misuse("--sort: \"%s\" is not one of %s", shown, all);
 	}
 	if (!ctl_options_zookeeper(options, &hosts, &auth))
 		return CTL_USAGE;
+	if (!options->json && (!isatty(STDIN_FILENO) || !isatty(STDOUT_FILENO) ||
+			       g_strcmp0(g_getenv("TERM"), "dumb") == 0))
+		return ctl_output_misuse("top draws on a terminal; use --json for other output");
 
-	gboolean redraws = !options->json && ctl_screen_is_there();
 	g_auto(Top) self = {
 		.options = options,
 		.hosts = hosts,
@@ -631,13 +590,11 @@ static CtlStatus run_top(const CtlOptions *options, G_GNUC_UNUSED const char *co
 		.interval_ms = (guint)interval_ms,
 		.counts = counts_new(),
 		.due_at_us = g_get_monotonic_time(),
-		.redraws = redraws,
-		.draws_notes = redraws && isatty(STDERR_FILENO),
 		.order_column = column,
 		.order_reversed = reverse,
 	};
 
-	ctl_watch_begin(redraws ? draw_last : NULL, redraws ? on_key : NULL, &self);
+	ctl_watch_begin(options->json ? NULL : draw_last, on_key, &self);
 
 	CtlStatus status = hosts != NULL ? show_by_zookeeper(&self) : show_by_servers(&self);
 
@@ -648,12 +605,12 @@ static CtlStatus run_top(const CtlOptions *options, G_GNUC_UNUSED const char *co
 const CtlCommand ctl_top_command = {
 	.name = "top",
 	.summary = "Shows the activity of all servers, live.",
-	.details = "Finds the servers in the same way as snowflakectl workers. On a terminal, < "
-		   "and > select the "
-		   "sort column, r reverses the order, and q quits. Otherwise, prints one list "
-		   "after another; with --json, one object per line. Ends with status 1 if, in the "
-		   "last list, two servers of different registries have the same datacenter ID and "
-		   "worker ID.",
+	.details =
+		"Finds the servers in the same way as snowflakectl workers. The keys < and > "
+		"select the sort column, r reverses the order, and q quits. With --json, prints "
+		"one object per line instead, also without a terminal. Ends with status 1 if, in "
+		"the last list, two servers of different registries have the same datacenter ID "
+		"and worker ID.",
 	.takes_zookeeper = TRUE,
 	.entries = entries,
 	.run = run_top,

@@ -60,13 +60,10 @@ static void count_states(const DatacenterListing *datacenter, gint64 now_ms,
 		n_worker_ids - datacenter->reservations->len;
 }
 
-static CtlTable *make_reservation_table(const CtlRegistryTree *tree, gint64 now_ms,
-					gboolean is_short)
+static void print_reservation_table(const CtlRegistryTree *tree, gint64 now_ms)
 {
-	static const char *const HEADS[] = {">datacenter",    ">worker", "state",
-					    "reserved until", "address", NULL};
-	static const char *const SHORT[] = {">dc", ">worker", "state", "reserved", "address", NULL};
-	CtlTable *table = ctl_table_new(is_short ? SHORT : HEADS);
+	static const char *const HEADS[] = {">dc", ">worker", "state", "reserved", "address", NULL};
+	g_autoptr(CtlTable) table = ctl_table_new(HEADS);
 
 	for (guint i = 0; i < tree->datacenters->len; i++) {
 		const DatacenterListing *datacenter = tree->datacenters->pdata[i];
@@ -79,15 +76,13 @@ static CtlTable *make_reservation_table(const CtlRegistryTree *tree, gint64 now_
 			ctl_table_add(table, g_strdup_printf("%u", datacenter->datacenter_id));
 			ctl_table_add(table, g_strdup_printf("%u", judged.worker_id));
 			ctl_table_add_painted(table, g_strdup(state), ctl_colour_of_state(state));
-			ctl_table_add(table, is_short
-						     ? ctl_format_until_short(judged.end_ms, now_ms)
-						     : ctl_format_until(judged.end_ms, now_ms));
-			ctl_table_add(table, ctl_format_address(
-						     address != NULL && address[0] != '\0' ? address
-											   : NULL));
+			ctl_table_add(table, ctl_format_until(judged.end_ms, now_ms));
+			ctl_table_add(table, ctl_format_path(address != NULL && address[0] != '\0'
+								     ? address
+								     : NULL));
 		}
 	}
-	return table;
+	ctl_table_print(table);
 }
 
 /* Returns: (transfer full): a line */
@@ -155,8 +150,7 @@ static void print_reservations(const CtlRegistryTree *tree, gboolean json)
 	gint64 now_ms = g_get_real_time() / 1000;
 
 	if (!json)
-		ctl_table_print_fitting(make_reservation_table(tree, now_ms, FALSE),
-					make_reservation_table(tree, now_ms, TRUE));
+		print_reservation_table(tree, now_ms);
 	for (guint i = 0; i < tree->datacenters->len; i++) {
 		const DatacenterListing *datacenter = tree->datacenters->pdata[i];
 		g_autofree char *summary = summarize_datacenter(datacenter, now_ms);
@@ -175,11 +169,10 @@ static void print_reservations(const CtlRegistryTree *tree, gboolean json)
 
 static void print_workers(const GPtrArray *workers, gboolean json)
 {
-	gint64 now_ms = g_get_real_time() / 1000;
+	g_autoptr(CtlTable) table = ctl_worker_make_table(workers, g_get_real_time() / 1000);
 
 	if (!json && workers->len > 0)
-		ctl_table_print_fitting(ctl_worker_make_table(workers, now_ms, FALSE),
-					ctl_worker_make_table(workers, now_ms, TRUE));
+		ctl_table_print(table);
 	for (guint i = 0; json && i < workers->len; i++)
 		ctl_output_add_object(ctl_worker_to_json(workers->pdata[i]));
 	ctl_output_end_array(json, TRUE);
@@ -244,10 +237,8 @@ static CtlStatus run_workers(const CtlOptions *options, G_GNUC_UNUSED const char
 
 	if (!ctl_options_zookeeper(options, &hosts, &auth))
 		return CTL_USAGE;
-	if (hosts == NULL && with_reservations) {
-		ctl_output_complain("--reservations requires --zookeeper HOSTS");
-		return CTL_USAGE;
-	}
+	if (hosts == NULL && with_reservations)
+		return ctl_output_misuse("--reservations requires --zookeeper HOSTS");
 	return hosts != NULL ? list_by_zookeeper(options, hosts, auth) : list_by_servers(options);
 }
 

@@ -17,22 +17,10 @@ typedef struct {
 	CtlStatus (*run)(const CtlOptions *options, const char *const *arguments);
 } CtlCommand;
 
-extern const CtlCommand ctl_id_command;
-extern const CtlCommand ctl_ulid_command;
-extern const CtlCommand ctl_uuid_command;
-extern const CtlCommand ctl_decode_command;
-extern const CtlCommand ctl_convert_command;
-extern const CtlCommand ctl_layouts_command;
-extern const CtlCommand ctl_range_command;
-extern const CtlCommand ctl_ping_command;
-extern const CtlCommand ctl_status_command;
-extern const CtlCommand ctl_workers_command;
-extern const CtlCommand ctl_top_command;
-extern const CtlCommand ctl_registry_command;
-extern const CtlCommand ctl_audit_command;
-extern const CtlCommand ctl_config_command;
-extern const CtlCommand ctl_bench_command;
-extern const CtlCommand ctl_completion_command;
+extern const CtlCommand ctl_id_command, ctl_ulid_command, ctl_uuid_command, ctl_decode_command,
+	ctl_layouts_command, ctl_range_command, ctl_ping_command, ctl_status_command,
+	ctl_workers_command, ctl_top_command, ctl_registry_command, ctl_audit_command,
+	ctl_config_command, ctl_bench_command, ctl_completion_command;
 
 /* Prints the possible completions of the command line @line, for a shell's completion script.
  * @commands: NULL-terminated

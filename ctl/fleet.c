@@ -84,7 +84,7 @@ static void ask_member(gpointer item, gpointer data)
 
 	member_forget(self);
 	self->has_failed = TRUE;
-	if (!ctl_probe_known(fleet->options, client, fleet->with_counts, &probe, &self->failure))
+	if (!ctl_probe(fleet->options, client, TRUE, fleet->with_counts, &probe, &self->failure))
 		return;
 	answers = snowflake_client_get_workers(client, &self->failure);
 	if (answers != NULL && answers->len > MAX_WORKERS) {
@@ -197,28 +197,6 @@ static void merge_worker(const Merge *self, CtlWorker **worker)
 	}
 }
 
-/* Returns: (transfer full): all workers. Servers' reports about themselves are added first, so they
- * have priority. */
-static GPtrArray *merge_all(const CtlFleet *self)
-{
-	g_autoptr(GHashTable) places = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, NULL);
-	const Merge all = {ctl_worker_list_new(), places};
-
-	for (guint i = 0; i < self->members->len; i++) {
-		Member *member = self->members->pdata[i];
-
-		if (member->self != NULL)
-			merge_worker(&all, &member->self);
-	}
-	for (guint i = 0; i < self->members->len; i++) {
-		const Member *member = self->members->pdata[i];
-
-		for (guint j = 0; member->others != NULL && j < member->others->len; j++)
-			merge_worker(&all, (CtlWorker **)&member->others->pdata[j]);
-	}
-	return all.workers;
-}
-
 /* Returns whether @workers contains the member, at the address given by the user or at a different
  * one. */
 static gboolean has_member(const GPtrArray *workers, const Member *member)
@@ -235,11 +213,25 @@ static gboolean has_member(const GPtrArray *workers, const Member *member)
 
 GPtrArray *ctl_fleet_ask(CtlFleet *self, CtlNotes *notes)
 {
-	g_autoptr(GPtrArray) workers = NULL;
+	g_autoptr(GHashTable) places = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, NULL);
+	g_autoptr(GPtrArray) workers = ctl_worker_list_new();
+	const Merge all = {workers, places};
 
 	ctl_probe_in_parallel(self->members, ask_member, self);
 	note_all(self, notes);
-	workers = merge_all(self);
+	/* servers' reports about themselves have priority, so they are added first */
+	for (guint i = 0; i < self->members->len; i++) {
+		Member *member = self->members->pdata[i];
+
+		if (member->self != NULL)
+			merge_worker(&all, &member->self);
+	}
+	for (guint i = 0; i < self->members->len; i++) {
+		const Member *member = self->members->pdata[i];
+
+		for (guint j = 0; member->others != NULL && j < member->others->len; j++)
+			merge_worker(&all, (CtlWorker **)&member->others->pdata[j]);
+	}
 	self->was_answered |= workers->len > 0;
 	for (guint i = 0; i < self->members->len && self->with_counts && self->was_answered; i++) {
 		const Member *member = self->members->pdata[i];

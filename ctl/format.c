@@ -2,14 +2,12 @@
 #include "ctl/format.h"
 
 #include <string.h>
-#include <time.h>
 
 #include "common/strict-json.h"
 #include "core/text.h"
 
-#define MAX_ADDRESS_BYTES 259 /* a host name of 253 bytes, a colon and a port */
-#define MAX_PATH_BYTES    512
-#define MAX_AGENT_BYTES   256 /* maximum length of an agent that servers accept */
+#define MAX_PATH_BYTES  512
+#define MAX_AGENT_BYTES 256 /* maximum length of an agent that servers accept */
 
 static gboolean is_time(gint64 time_ms)
 {
@@ -30,21 +28,13 @@ void ctl_format_json_time(JsonObject *object, const char *name, gint64 time_ms)
 
 char *ctl_format_until(gint64 until_ms, gint64 now_ms)
 {
-	g_autofree char *time = ctl_format_time(until_ms);
-
-	return is_time(until_ms) && until_ms < now_ms ? g_strconcat(time, " (ended)", NULL)
-						      : g_steal_pointer(&time);
-}
-
-char *ctl_format_until_short(gint64 until_ms, gint64 now_ms)
-{
-	gboolean ended = until_ms < now_ms;
 	g_autofree char *span = NULL;
 
 	if (!is_time(until_ms))
 		return g_strdup("-");
-	span = ctl_format_span(ended ? now_ms - until_ms : until_ms - now_ms);
-	return ended ? g_strdup_printf("ended %s ago", span) : g_strdup_printf("for %s", span);
+	span = ctl_format_span(ABS(until_ms - now_ms));
+	return until_ms < now_ms ? g_strdup_printf("ended %s ago", span)
+				 : g_strdup_printf("for %s", span);
 }
 
 char *ctl_format_span(gint64 span_ms)
@@ -67,15 +57,9 @@ char *ctl_format_text(const char *text)
 	return text != NULL ? text_escape(text, strlen(text)) : g_strdup("-");
 }
 
-char *ctl_format_address(const char *address)
-{
-	return address != NULL ? text_escape_up_to(address, strlen(address), MAX_ADDRESS_BYTES)
-			       : g_strdup("-");
-}
-
 char *ctl_format_path(const char *path)
 {
-	return text_escape_up_to(path, strlen(path), MAX_PATH_BYTES);
+	return path != NULL ? text_escape_up_to(path, strlen(path), MAX_PATH_BYTES) : g_strdup("-");
 }
 
 char *ctl_format_agent(const char *agent, gsize length)
@@ -161,22 +145,4 @@ gboolean ctl_format_parse_time(const char *text, gint64 *out_time_ms)
 		ms = 10 * ms + (i < n ? g_ascii_digit_value(digits[i]) : 0);
 	*out_time_ms = g_date_time_to_unix(time) * 1000 + ms;
 	return TRUE;
-}
-
-/* Uses the C library's offset, because GLib confuses standard and daylight saving time where the
- * latter is behind, as in Dublin. */
-GDateTime *ctl_format_local_time(gint64 time_ms)
-{
-	gint64 unix_s = time_ms / 1000;
-	time_t seconds = (time_t)unix_s;
-	g_autoptr(GDateTime) utc = g_date_time_new_from_unix_utc(unix_s);
-	g_autoptr(GTimeZone) zone = NULL;
-	struct tm local;
-
-	/* a 32-bit time_t may be too small */
-	if (seconds != unix_s ||
-	    localtime_r(&seconds, &local) == NULL) /* lint: allow seconds: checked above */
-		return g_date_time_to_local(utc);
-	zone = g_time_zone_new_offset((gint32)local.tm_gmtoff);
-	return g_date_time_to_timezone(utc, zone);
 }

@@ -13,20 +13,17 @@
 char *ctl_format_time(gint64 time_ms);
 void ctl_format_json_time(JsonObject *object, const char *name, gint64 time_ms);
 
-/* Returns: (transfer full): the end of a reservation, with "(ended)" if it is in the past; "-" as
- * above. */
+/* Returns: (transfer full): the end of a reservation: "for 8 s", "ended 3 min ago"; "-" as above.
+ */
 char *ctl_format_until(gint64 until_ms, gint64 now_ms);
-/* Returns: (transfer full): the end in a short form: "for 8 s", "ended 3 min ago". */
-char *ctl_format_until_short(gint64 until_ms, gint64 now_ms);
 /* Returns: (transfer full): a duration in the largest of days, hours and minutes of which it has
  * two or more; otherwise in seconds. */
 char *ctl_format_span(gint64 span_ms);
 
 /* Returns: (transfer full): @text (nullable), made safe to print, and truncated to 64 bytes. */
 char *ctl_format_text(const char *text);
-/* Like ctl_format_text(), for HOST:PORT: truncates to the maximum length of an address. */
-char *ctl_format_address(const char *address);
-/* Like ctl_format_text(), for a path in ZooKeeper or of a file: truncates to 512 bytes. */
+/* Like ctl_format_text(), for an address, or a path in ZooKeeper or of a file: truncates to 512
+ * bytes. */
 char *ctl_format_path(const char *path);
 /* Like ctl_format_text(), for a useragent, which can contain NULs: truncates to 256 bytes. */
 char *ctl_format_agent(const char *agent, gsize length);
@@ -46,7 +43,3 @@ char *ctl_format_json(JsonObject *object);
  * the Unix epoch. Ignores digits after the milliseconds. Rejects a leap second (60), because no ID
  * has such a time. Returns: %FALSE if @text is not such a time */
 gboolean ctl_format_parse_time(const char *text, gint64 *out_time_ms);
-
-/* Returns: (transfer full): local time. @time_ms: 0 to CTL_FORMAT_MAX_TIME_MS, or the time of an ID
- */
-GDateTime *ctl_format_local_time(gint64 time_ms);

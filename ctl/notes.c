@@ -30,21 +30,13 @@ CtlNotes *ctl_notes_new(void)
 	return g_ptr_array_new_with_free_func((GDestroyNotify)note_free);
 }
 
-static void add_note(CtlNotes *self, const char *topic, char *text, const GError *failure)
-{
-	Note *note = g_new(Note, 1);
-
-	*note = (Note){
-		.topic = g_strdup(topic != NULL ? topic : text),
-		.text = text,
-		.failure = failure != NULL ? g_error_copy(failure) : NULL,
-	};
-	g_ptr_array_add(self, note);
-}
-
 void ctl_notes_add(CtlNotes *self, const char *topic, char *text)
 {
-	add_note(self, topic, text, NULL);
+	Note *note = g_new0(Note, 1);
+
+	note->topic = g_strdup(topic != NULL ? topic : text);
+	note->text = text;
+	g_ptr_array_add(self, note);
 }
 
 static gboolean has_topic(const CtlNotes *self, const char *topic)
@@ -60,8 +52,13 @@ static gboolean has_topic(const CtlNotes *self, const char *topic)
 
 void ctl_notes_add_failure(CtlNotes *self, const GError *failure)
 {
-	if (!has_topic(self, failure->message))
-		add_note(self, NULL, g_strdup(failure->message), failure);
+	Note *note;
+
+	if (has_topic(self, failure->message))
+		return;
+	ctl_notes_add(self, NULL, g_strdup(failure->message));
+	note = self->pdata[self->len - 1];
+	note->failure = g_error_copy(failure);
 }
 
 void ctl_notes_add_unreachable(CtlNotes *self, const GPtrArray *workers)

@@ -64,13 +64,6 @@ static gboolean has_tls(const CtlOptions *self)
 	       self->tls.any_name;
 }
 
-gboolean ctl_options_check_tls(const CtlOptions *self)
-{
-	g_autoptr(TlsClient) tls = has_tls(self) ? ctl_options_tls_new(self) : NULL;
-
-	return tls != NULL || !has_tls(self);
-}
-
 SnowflakeClient *ctl_options_client_new(const CtlOptions *self, const Address *const *servers,
 					guint count)
 {
@@ -142,17 +135,19 @@ gboolean ctl_options_zookeeper(const CtlOptions *self, ZookeeperHosts **out_host
 	return TRUE;
 }
 
-gboolean ctl_options_set_timeout(CtlOptions *self)
+gboolean ctl_options_check(CtlOptions *self)
 {
 	guint64 timeout_ms = SNOWFLAKE_CLIENT_DEFAULT_TIMEOUT_MS;
 	g_autofree char *source = ctl_settings_name(self, CTL_TIMEOUT);
+	g_autoptr(TlsClient) tls = NULL;
 	gboolean is_option = self->origins[CTL_TIMEOUT].source == CTL_SOURCE_COMMAND_LINE;
 
 	if (!ctl_options_number(is_option ? "--timeout MS" : source, self->timeout, 1,
 				MAX_TIMEOUT_MS, &timeout_ms))
 		return FALSE;
 	self->timeout_ms = (guint)timeout_ms;
-	return TRUE;
+	tls = has_tls(self) ? ctl_options_tls_new(self) : NULL;
+	return tls != NULL || !has_tls(self);
 }
 
 gboolean ctl_options_number(const char *option, const char *text, guint64 min, guint64 max,

@@ -9,7 +9,9 @@
 #include "common/zookeeper/hosts.h"
 #include "core/layout.h"
 
-/* The options that all commands accept, and the parsing of options that several commands accept. */
+/* The options that all commands accept, and the parsing of options that several commands accept.
+ * The functions return %FALSE or %NULL, after printing a message, if a value is invalid; the exit
+ * status is then CTL_USAGE. */
 
 /* The options with other sources than the command line: see settings.h. */
 typedef enum {
@@ -44,23 +46,17 @@ typedef struct {
 	const char *zookeeper;      /* if NULL, see ctl_options_zookeeper() */
 	const char *zookeeper_auth; /* path of a file; NULL if none */
 	TlsNames tls;
-	const char *timeout; /* see ctl_options_set_timeout() */
+	const char *timeout; /* see ctl_options_check() */
 	gboolean json;
 	guint timeout_ms;
 	CtlOrigin origins[CTL_N_SETTINGS];
 } CtlOptions;
 
-/* Returns: (transfer full) (nullable) (element-type Address): the servers; without any, the default
- * server. %NULL, with the message printed, if an address does not parse: CTL_USAGE. */
+/* Returns: (transfer full) (nullable) (element-type Address): the servers, or the default server */
 GPtrArray *ctl_options_addresses(const CtlOptions *self);
 
-/* Returns: (transfer full): the TLS settings for servers; %NULL, after printing a message, if a
- * file cannot be used; the exit status is then CTL_USAGE. */
+/* Returns: (transfer full) (nullable): the TLS settings for servers */
 TlsClient *ctl_options_tls_new(const CtlOptions *self);
-
-/* Checks the --tls- options. Returns %FALSE, after printing a message, if they are unusable; the
- * exit status is then CTL_USAGE. */
-gboolean ctl_options_check_tls(const CtlOptions *self);
 
 /* Returns: (transfer full): a client for @count servers. */
 SnowflakeClient *ctl_options_client_new(const CtlOptions *self, const Address *const *servers,
@@ -70,22 +66,19 @@ SnowflakeClient *ctl_options_client_new(const CtlOptions *self, const Address *c
 void ctl_options_add_remedy(const CtlOptions *self, GError *error);
 
 /* Sets *out_hosts to the ZooKeeper ensemble; to NULL if there is none, or if a source with higher
- * precedence contains servers. Sets *out_auth to "user:password", or to NULL. Returns %FALSE, with
- * the message printed, if one of them is invalid: CTL_USAGE. */
+ * precedence contains servers. Sets *out_auth to "user:password", or to NULL. */
 gboolean ctl_options_zookeeper(const CtlOptions *self, ZookeeperHosts **out_hosts, char **out_auth);
 
-/* Sets timeout_ms. Returns %FALSE, with the message printed, if the value is invalid: CTL_USAGE. */
-gboolean ctl_options_set_timeout(CtlOptions *self);
+/* Sets timeout_ms, and checks the --tls- options. */
+gboolean ctl_options_check(CtlOptions *self);
 
-/* Sets *out_number to the decimal number @text, the value of an option. If @text is NULL, does not
- * change it. Returns %FALSE, after printing a message, if @text is not a number from @min to @max;
- * the exit status is then CTL_USAGE. @option: the option as in --help: "-n N" */
+/* Parse @text, the value of an option, and set the output. If @text is NULL, do not change it.
+ * @option: the option as in --help: "-n N" */
+
+/* A decimal number from @min to @max. */
 gboolean ctl_options_number(const char *option, const char *text, guint64 min, guint64 max,
 			    guint64 *out_number);
-
-/* Like ctl_options_number(), for a time. @text: milliseconds since the Unix epoch, or a time in RFC
- * 3339 form, see ctl_format_parse_time() */
+/* A time: milliseconds since the Unix epoch, or RFC 3339, see ctl_format_parse_time(). */
 gboolean ctl_options_time(const char *option, const char *text, gint64 *out_time_ms);
-
-/* Like ctl_options_number(), for the value of --layout. */
+/* The value of --layout. */
 gboolean ctl_options_layout(const char *text, Layout *out_layout);

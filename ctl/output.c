@@ -15,9 +15,6 @@
 
 #define PROGRAM "snowflakectl: "
 
-#define PROGRESS_INTERVAL_US 250000
-#define CLEAR_LINE           "\r\033[K"
-
 static gboolean is_json;
 static atomic_bool has_printed;
 static gsize n_elements; /* elements of the JSON array so far */
@@ -87,35 +84,6 @@ void ctl_output_set_last_words(int descriptor, char *text)
 	g_free(last_words.text);
 	last_words.descriptor = descriptor;
 	last_words.text = text;
-}
-
-/* Progress */
-
-static gint64 progress_shown_at_us; /* 0 if nothing is shown */
-
-gboolean ctl_output_is_progress_due(void)
-{
-	return isatty(STDERR_FILENO) &&
-	       g_get_monotonic_time() - progress_shown_at_us >= PROGRESS_INTERVAL_US;
-}
-
-void ctl_output_show_progress(const char *format, ...)
-{
-	va_list arguments;
-
-	va_start(arguments, format);
-	fputs(CLEAR_LINE, stderr);
-	vfprintf(stderr, format, arguments);
-	va_end(arguments);
-	fflush(stderr);
-	progress_shown_at_us = g_get_monotonic_time();
-}
-
-void ctl_output_clear_progress(void)
-{
-	if (progress_shown_at_us != 0)
-		fputs(CLEAR_LINE, stderr);
-	progress_shown_at_us = 0;
 }
 
 /* Output */
@@ -248,7 +216,6 @@ static void complain_with_kind(const char *message, const char *kind, gint64 ret
 {
 	g_autofree char *line = ctl_output_complaint(message);
 
-	ctl_output_clear_progress();
 	fprintf(stderr, "%s\n", line);
 	if (failure.message != NULL)
 		return;
@@ -257,30 +224,15 @@ static void complain_with_kind(const char *message, const char *kind, gint64 ret
 	failure.retry_after_ms = retry_after_ms;
 }
 
-static G_GNUC_PRINTF(1, 0) void complain_va(const char *format, va_list arguments)
-{
-	g_autofree char *message = g_strdup_vprintf(format, arguments);
-
-	complain_with_kind(message, NULL, 0);
-}
-
 void ctl_output_complain(const char *format, ...)
 {
+	g_autofree char *message = NULL;
 	va_list arguments;
 
 	va_start(arguments, format);
-	complain_va(format, arguments);
+	message = g_strdup_vprintf(format, arguments);
 	va_end(arguments);
-}
-
-CtlStatus ctl_output_misuse(const char *format, ...)
-{
-	va_list arguments;
-
-	va_start(arguments, format);
-	complain_va(format, arguments);
-	va_end(arguments);
-	return CTL_USAGE;
+	complain_with_kind(message, NULL, 0);
 }
 
 static const char *kind_of(const GError *error)
@@ -387,13 +339,11 @@ void ctl_output_end_array(gboolean json, gboolean complete)
 
 /* Tables */
 
-#define BETWEEN         2 /* in spaces */
 #define CUT             "..."
 #define MIN_CUT_COLUMNS 21 /* length of 255.255.255.255:65535 */
 
 struct _CtlTable {
 	guint columns;
-	guint between; /* in spaces */
 	gboolean *to_the_right;
 	guint *widths;
 	GPtrArray *cells; /* (element-type utf8): the cells, line by line */
@@ -404,7 +354,6 @@ CtlTable *ctl_table_new(const char *const *heads)
 {
 	CtlTable *self = g_new(CtlTable, 1);
 
-	self->between = BETWEEN;
 	self->columns = g_strv_length((char **)heads);
 	self->to_the_right = g_new0(gboolean, self->columns);
 	self->widths = g_new0(guint, self->columns);
@@ -414,14 +363,6 @@ CtlTable *ctl_table_new(const char *const *heads)
 		self->to_the_right[i] = heads[i][0] == '>';
 		ctl_table_add(self, g_strdup(heads[i] + self->to_the_right[i]));
 	}
-	return self;
-}
-
-CtlTable *ctl_table_new_close(const char *const *heads)
-{
-	CtlTable *self = ctl_table_new(heads);
-
-	self->between = 1;
 	return self;
 }
 
@@ -455,28 +396,15 @@ void ctl_table_paint_head(CtlTable *self, guint column, CtlColour colour)
 	g_array_index(self->colours, CtlColour, column) = colour;
 }
 
-static gsize width_of(const CtlTable *self)
-{
-	gsize width = (gsize)(self->columns - 1) * self->between;
-
-	for (guint i = 0; i < self->columns; i++)
-		width += self->widths[i];
-	return width;
-}
-
-gboolean ctl_table_fits(const CtlTable *self, guint columns)
-{
-	return width_of(self) <= columns;
-}
-
-GPtrArray *ctl_table_lines(const CtlTable *self, guint columns)
+GPtrArray *ctl_table_lines(const CtlTable *self, guint between, guint columns)
 {
 	GPtrArray *lines = g_ptr_array_new_with_free_func(g_free);
 	g_autofree guint *widths = g_memdup2(self->widths, self->columns * sizeof(*self->widths));
-	gsize width = width_of(self);
+	gsize width = (gsize)(self->columns - 1) * between;
 	guint widest = 0;
 
-	for (guint i = 1; i < self->columns; i++) {
+	for (guint i = 0; i < self->columns; i++) {
+		width += widths[i];
 		if (widths[i] > widths[widest])
 			widest = i;
 	}
@@ -502,7 +430,7 @@ GPtrArray *ctl_table_lines(const CtlTable *self, guint columns)
 			else
 				g_string_append_printf(line, "%s%*s", painted, is_last ? 0 : blanks,
 						       "");
-			g_string_append_printf(line, "%*s", is_last ? 0 : (int)self->between, "");
+			g_string_append_printf(line, "%*s", is_last ? 0 : (int)between, "");
 		}
 		g_ptr_array_add(lines, g_string_free(line, FALSE));
 	}
@@ -511,15 +439,8 @@ GPtrArray *ctl_table_lines(const CtlTable *self, guint columns)
 
 void ctl_table_print(const CtlTable *self)
 {
-	g_autoptr(GPtrArray) lines = ctl_table_lines(self, G_MAXUINT);
+	g_autoptr(GPtrArray) lines = ctl_table_lines(self, 2, G_MAXUINT);
 
 	for (guint i = 0; i < lines->len; i++)
 		ctl_output_print("%s\n", (const char *)lines->pdata[i]);
-}
-
-void ctl_table_print_fitting(CtlTable *full, CtlTable *brief)
-{
-	ctl_table_print(ctl_table_fits(full, ctl_screen_columns()) ? full : brief);
-	ctl_table_free(full);
-	ctl_table_free(brief);
 }

@@ -40,18 +40,12 @@ void ctl_output_flush(void);
 /* Returns whether anything was printed. Any thread can call it. */
 gboolean ctl_output_has_printed(void);
 
-/* Progress of a long command: a line on standard error that is overwritten a few times a second. It
- * is shown only if standard error is a terminal. An error message clears it. */
-gboolean ctl_output_is_progress_due(void);
-void ctl_output_show_progress(const char *format, ...) G_GNUC_PRINTF(1, 2);
-void ctl_output_clear_progress(void);
-
 /* Prints a line on standard error, with the program's name. With --json, the first one is the
  * "error" in the object above, with the "kind" "usage" or "failed". */
 void ctl_output_complain(const char *format, ...) G_GNUC_PRINTF(1, 2);
 
 /* Like ctl_output_complain(), for wrong options or arguments. Returns CTL_USAGE. */
-CtlStatus ctl_output_misuse(const char *format, ...) G_GNUC_PRINTF(1, 2);
+#define ctl_output_misuse(...) (ctl_output_complain(__VA_ARGS__), CTL_USAGE)
 
 /* Reads the user's answer to a question that was printed on standard error. Returns whether it is
  * yes; if not, prints a message. */
@@ -97,14 +91,12 @@ G_NORETURN void ctl_output_end_by_signal(int number, gboolean is_whole);
  * print and the next flush, while signals are held. */
 void ctl_output_set_last_words(int descriptor, char *text);
 
-/* A table of text. A column is as wide as its widest cell. Columns are separated by two spaces. */
+/* A table of text. A column is as wide as its widest cell. */
 typedef struct _CtlTable CtlTable;
 
 /* @heads: the first line, NULL-terminated. A column whose head begins with ">" is right-aligned;
  * the ">" is not printed. */
 CtlTable *ctl_table_new(const char *const *heads);
-/* Makes a table whose columns are separated by one space. */
-CtlTable *ctl_table_new_close(const char *const *heads);
 void ctl_table_free(CtlTable *self);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(CtlTable, ctl_table_free)
 
@@ -118,13 +110,8 @@ void ctl_table_paint_head(CtlTable *self, guint column, CtlColour colour);
 
 /* Prints the table on standard output. */
 void ctl_table_print(const CtlTable *self);
-/* Prints @full, or @brief on a terminal that is too narrow for @full. Both are (transfer full). */
-void ctl_table_print_fitting(CtlTable *full, CtlTable *brief);
 
-/* Returns: (transfer full) (element-type utf8): the lines. If a line would be longer than @columns,
- * the widest column is truncated, but not below 21 characters, the length of an IPv4 address with a
- * port. So a line may still be longer. */
-GPtrArray *ctl_table_lines(const CtlTable *self, guint columns);
-
-/* Returns whether no line is longer than @columns. */
-gboolean ctl_table_fits(const CtlTable *self, guint columns);
+/* Returns: (transfer full) (element-type utf8): the lines. @between: the number of spaces between
+ * columns. If a line would be longer than @columns, the widest column is truncated, but not below
+ * 21 characters, the length of an IPv4 address with a port. So a line may still be longer. */
+GPtrArray *ctl_table_lines(const CtlTable *self, guint between, guint columns);

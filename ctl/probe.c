@@ -35,8 +35,8 @@ static gboolean measure_clock(SnowflakeClient *client, CtlProbe *probe, GError *
 	return TRUE;
 }
 
-static gboolean call_server(SnowflakeClient *client, gboolean with_counters, CtlProbe *out_probe,
-			    GError **error)
+static gboolean call_server(SnowflakeClient *client, gboolean known, gboolean with_counters,
+			    CtlProbe *out_probe, GError **error)
 {
 	g_auto(CtlProbe) probe = {0};
 	g_autoptr(GError) failure = NULL;
@@ -48,6 +48,11 @@ static gboolean call_server(SnowflakeClient *client, gboolean with_counters, Ctl
 	} else if (!g_error_matches(failure, SNOWFLAKE_CLIENT_ERROR,
 				    SNOWFLAKE_CLIENT_ERROR_UNSUPPORTED)) {
 		g_propagate_error(error, g_steal_pointer(&failure));
+		return FALSE;
+	} else if (known) {
+		g_set_error(error, SNOWFLAKE_CLIENT_ERROR, SNOWFLAKE_CLIENT_ERROR_UNSUPPORTED,
+			    "%s: a legacy server, which cannot describe itself; use ping",
+			    snowflake_client_get_server(client));
 		return FALSE;
 	} else if (!snowflake_client_get_datacenter_id(client, &probe.datacenter_id, error) ||
 		   !snowflake_client_get_worker_id(client, &probe.worker_id, error)) {
@@ -71,46 +76,22 @@ static gboolean call_server(SnowflakeClient *client, gboolean with_counters, Ctl
 	return TRUE;
 }
 
-gboolean ctl_probe(const CtlOptions *options, SnowflakeClient *client, gboolean with_counters,
-		   CtlProbe *out_probe, GError **error)
+gboolean ctl_probe(const CtlOptions *options, SnowflakeClient *client, gboolean known,
+		   gboolean with_counters, CtlProbe *out_probe, GError **error)
 {
 	g_autoptr(GError) failure = NULL;
 
-	if (call_server(client, with_counters, out_probe, &failure))
+	if (call_server(client, known, with_counters, out_probe, &failure))
 		return TRUE;
 	ctl_options_add_remedy(options, failure);
 	g_propagate_error(error, g_steal_pointer(&failure));
 	return FALSE;
 }
 
-gboolean ctl_probe_known(const CtlOptions *options, SnowflakeClient *client, gboolean with_counters,
-			 CtlProbe *out_probe, GError **error)
-{
-	g_auto(CtlProbe) probe = {0};
-
-	if (!ctl_probe(options, client, with_counters, &probe, error))
-		return FALSE;
-	if (probe.worker == NULL) {
-		g_set_error(error, SNOWFLAKE_CLIENT_ERROR, SNOWFLAKE_CLIENT_ERROR_UNSUPPORTED,
-			    "%s: a legacy server, which cannot describe itself; use ping",
-			    snowflake_client_get_server(client));
-		return FALSE;
-	}
-	*out_probe = probe;
-	probe = (CtlProbe){0};
-	return TRUE;
-}
-
 /* In parallel */
 
-#define MAX_THREADS 256
-
-/* The number of descriptors that a thread needs: for a main context, and for simultaneous
- * connection attempts to several addresses of a name. GLib aborts if there is no descriptor for a
- * main context, so a thread is started only if enough descriptors are available. */
-#define FDS_OF_THREAD 8
-/* descriptors that the process needs for itself, and for DNS lookups */
-#define FDS_OF_ALL    16
+#define MAX_THREADS   256
+#define FDS_OF_SERVER 8 /* for a DNS lookup, and for attempts at several addresses of a name */
 
 typedef struct {
 	const GPtrArray *items;
@@ -130,14 +111,12 @@ void ctl_probe_raise_limit(void)
 	}
 }
 
-/* Half of the descriptors can be used for connections that stay open; the other half is for
- * connection attempts. */
 guint ctl_probe_room(void)
 {
 	struct rlimit limit = {0};
 
 	getrlimit(RLIMIT_NOFILE, &limit); /* can fail only if its arguments are invalid */
-	return (guint)MIN(limit.rlim_cur / 2, G_MAXUINT);
+	return (guint)MIN(limit.rlim_cur / FDS_OF_SERVER, G_MAXUINT);
 }
 
 static void *run_thread(void *data)
@@ -158,15 +137,10 @@ void ctl_probe_in_parallel(const GPtrArray *items, void (*work)(gpointer item, g
 {
 	Parallel self = {.items = items, .work = work, .data = data};
 	pthread_t threads[MAX_THREADS];
-	guint room = ctl_probe_room();
-	/* threads in addition to the calling thread */
-	guint max_threads = room < FDS_OF_ALL + FDS_OF_THREAD
-				    ? 0
-				    : MIN((room - FDS_OF_ALL) / FDS_OF_THREAD - 1, MAX_THREADS);
-	guint wanted = MIN(items->len, max_threads);
+	guint wanted = MIN(MIN(items->len, ctl_probe_room()), MAX_THREADS);
 	guint count = 0;
 
-	while (count < wanted && pthread_create(&threads[count], NULL, run_thread, &self) == 0)
+	while (count + 1 < wanted && pthread_create(&threads[count], NULL, run_thread, &self) == 0)
 		count++;
 	run_thread(&self);
 	for (guint i = 0; i < count; i++)

@@ -21,25 +21,21 @@ typedef struct {
 } CtlProbe;
 
 /* Asks the server of @client, also for its counters if @with_counters. Returns %FALSE, with
- * @out_probe untouched and an error set, if it does not answer all calls. @options: those of
- * @client */
-gboolean ctl_probe(const CtlOptions *options, SnowflakeClient *client, gboolean with_counters,
-		   CtlProbe *out_probe, GError **error);
+ * @out_probe untouched and an error set, if it does not answer all calls, or, with @known, if it is
+ * an original server, which does not identify itself. @options: those of @client */
+gboolean ctl_probe(const CtlOptions *options, SnowflakeClient *client, gboolean known,
+		   gboolean with_counters, CtlProbe *out_probe, GError **error);
 void ctl_probe_clear(CtlProbe *self);
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC(CtlProbe, ctl_probe_clear)
-
-/* Like ctl_probe(), but fails for an original server, because it does not identify itself. */
-gboolean ctl_probe_known(const CtlOptions *options, SnowflakeClient *client, gboolean with_counters,
-			 CtlProbe *out_probe, GError **error);
 
 /* Raises the limit on open files as far as this process is permitted to. */
 void ctl_probe_raise_limit(void);
 
-/* Returns how many descriptors can stay open between calls of ctl_probe_in_parallel(). */
+/* Returns how many servers can be connected at the same time. */
 guint ctl_probe_room(void);
 
 /* Calls @work for each of @items, and returns when all calls have returned. A call can connect to
- * one server at a time. Uses as many threads as the descriptors allow, so that a server that does
- * not answer does not delay others. */
+ * one server at a time. Uses many threads, so that a server that does not answer does not delay
+ * others. */
 void ctl_probe_in_parallel(const GPtrArray *items, void (*work)(gpointer item, gpointer data),
 			   gpointer data);

@@ -5,8 +5,6 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-#include "core/text.h"
-
 /* Colours */
 
 #define COLOUR_BEGIN "\033["
@@ -155,34 +153,11 @@ char *ctl_screen_draw(const CtlScreenText *self, guint columns, guint lines)
 	return g_string_free(text, FALSE);
 }
 
-gboolean ctl_screen_is_there(void)
-{
-	return isatty(STDOUT_FILENO) && g_strcmp0(g_getenv("TERM"), "dumb") != 0;
-}
-
 void ctl_screen_size(guint *out_columns, guint *out_lines)
 {
 	struct winsize size = {0};
-	gboolean is_terminal = isatty(STDOUT_FILENO);
-	const char *text = g_getenv("COLUMNS");
-	guint64 columns = G_MAXUINT;
 
-	if (is_terminal)
-		ioctl(STDOUT_FILENO, TIOCGWINSZ, &size); /* the size remains 0 if this fails */
-	if (size.ws_col > 0)
-		columns = size.ws_col;
-	else if (is_terminal && text != NULL)
-		/* does not change @columns if the variable is not a number */
-		(void)!text_parse_number(text, 10, 1, G_MAXUSHORT, &columns);
-	*out_columns = (guint)columns;
+	ioctl(STDOUT_FILENO, TIOCGWINSZ, &size); /* the size remains 0 if this fails */
+	*out_columns = size.ws_col > 0 ? size.ws_col : G_MAXUINT;
 	*out_lines = size.ws_row > 0 ? size.ws_row : G_MAXUINT;
-}
-
-guint ctl_screen_columns(void)
-{
-	guint columns;
-	guint lines;
-
-	ctl_screen_size(&columns, &lines);
-	return columns;
 }

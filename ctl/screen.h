@@ -45,10 +45,5 @@ typedef struct {
  * were omitted, one line contains their number. */
 char *ctl_screen_draw(const CtlScreenText *self, guint columns, guint lines);
 
-/* Returns whether standard output is a terminal that can be redrawn: TERM is not dumb. */
-gboolean ctl_screen_is_there(void);
-
-/* Gets the size of the terminal on standard output. The size is G_MAXUINT if it is unknown or if
- * there is no terminal, so that output for programs does not depend on a width. */
+/* Gets the size of the terminal on standard output; G_MAXUINT if it is unknown. */
 void ctl_screen_size(guint *out_columns, guint *out_lines);
-guint ctl_screen_columns(void);

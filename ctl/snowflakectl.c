@@ -23,13 +23,14 @@ static const CtlCommand help_command = {
 	.summary = "Shows the options, or the help for a command.",
 };
 
-static const CtlCommand *const COMMANDS[] = {
-	&ctl_id_command,         &ctl_ulid_command,    &ctl_uuid_command,
-	&ctl_decode_command,     &ctl_convert_command, &ctl_layouts_command,
-	&ctl_range_command,      &ctl_ping_command,    &ctl_status_command,
-	&ctl_workers_command,    &ctl_top_command,     &ctl_registry_command,
-	&ctl_audit_command,      &ctl_config_command,  &ctl_bench_command,
-	&ctl_completion_command, &help_command,        NULL,
+#define N_COMMANDS 16
+
+/* Its last element is NULL. */
+static const CtlCommand *const COMMANDS[N_COMMANDS + 1] = {
+	&ctl_id_command,      &ctl_ulid_command,  &ctl_uuid_command,       &ctl_decode_command,
+	&ctl_layouts_command, &ctl_range_command, &ctl_ping_command,       &ctl_status_command,
+	&ctl_workers_command, &ctl_top_command,   &ctl_registry_command,   &ctl_audit_command,
+	&ctl_config_command,  &ctl_bench_command, &ctl_completion_command, &help_command,
 };
 
 /* Values from the command line. */
@@ -330,8 +331,7 @@ static CtlStatus parse_and_run(int argc, char **argv)
 	}
 	if (command == NULL)
 		return ctl_output_misuse("no command is given; see snowflakectl --help");
-	if (!load_settings(command) || !ctl_options_set_timeout(&given.options) ||
-	    !ctl_options_check_tls(&given.options))
+	if (!load_settings(command) || !ctl_options_check(&given.options))
 		return CTL_USAGE;
 	if (!command->takes_zookeeper &&
 	    (given.options.zookeeper != NULL || given.options.zookeeper_auth != NULL))

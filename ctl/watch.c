@@ -13,12 +13,10 @@
 #include <termios.h>
 #include <unistd.h>
 
-#include "ctl/format.h"
 #include "ctl/output.h"
 
-#define CLEAR_SCREEN  "\033[H\033[J"
-#define BUFFER_BYTES  65536
-#define LOOK_AGAIN_MS 200
+#define CLEAR_SCREEN "\033[H\033[J"
+#define BUFFER_BYTES 65536
 
 static const int SIGNALS[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGTSTP, SIGCONT, SIGWINCH};
 
@@ -38,45 +36,23 @@ static struct {
 
 static struct {
 	sem_t wanted;
-	void (*call)(gpointer data);             /* NULL if never */
-	void (*on_key)(char key, gpointer data); /* (nullable) */
+	void (*call)(gpointer data); /* NULL if never */
+	void (*on_key)(char key, gpointer data);
 	gpointer data;
 } redraw;
 
-/* The terminal. It is not changed while another job uses it. */
+/* The terminal */
 
-static gboolean has_terminal(void)
-{
-	return tcgetpgrp(STDIN_FILENO) == getpgrp();
-}
-
-typedef enum {
-	KEYS_NONE,
-	KEYS_OF_ANOTHER_JOB,
-	KEYS_REPORTED, /* the terminal is set to report keys */
-} Keys;
-
-static Keys get_keys(void)
-{
-	pthread_mutex_lock(&terminal.lock);
-
-	Keys keys = terminal.is_set     ? KEYS_REPORTED
-		    : terminal.has_keys ? KEYS_OF_ANOTHER_JOB
-					: KEYS_NONE;
-
-	pthread_mutex_unlock(&terminal.lock);
-	return keys;
-}
-
-/* Sets the terminal to report keys, if this job has the terminal. Reads the settings again, because
- * another job may have changed them while this program was stopped. */
+/* Sets the terminal to report keys. In the background, stops the program instead, as the kernel
+ * would; this function is called again when the program continues. Reads the settings again,
+ * because another job may have changed them while this program was stopped. */
 static void set_terminal(void)
 {
 	struct termios with_keys;
 
 	pthread_mutex_lock(&terminal.lock);
-	if (terminal.has_keys && !has_terminal()) {
-		terminal.is_set = FALSE;
+	if (terminal.has_keys && tcgetpgrp(STDIN_FILENO) != getpgrp()) {
+		raise(SIGTTOU);
 	} else if (terminal.has_keys &&
 		   (terminal.is_set || tcgetattr(STDIN_FILENO, &terminal.before) == 0)) {
 		with_keys = terminal.before;
@@ -89,11 +65,11 @@ static void set_terminal(void)
 	pthread_mutex_unlock(&terminal.lock);
 }
 
-/* Restores the terminal. @for_good: never set it again */
+/* Restores the terminal, unless another job uses it. @for_good: never set it again */
 static void restore_terminal(gboolean for_good)
 {
 	pthread_mutex_lock(&terminal.lock);
-	if (terminal.is_set && has_terminal())
+	if (terminal.is_set && tcgetpgrp(STDIN_FILENO) == getpgrp())
 		tcsetattr(STDIN_FILENO, TCSANOW, &terminal.before);
 	terminal.is_set = FALSE;
 	terminal.has_keys &= !for_good;
@@ -163,49 +139,36 @@ static void on_signal(int number)
 	}
 }
 
-/* Reads and handles keys. Returns %FALSE at the end of standard input. */
-static gboolean read_keys(void)
-{
-	char keys[64];
-	ssize_t length = read(STDIN_FILENO, keys, sizeof(keys));
-
-	for (ssize_t i = 0; i < length; i++) {
-		if (keys[i] == 'q')
-			end_soon(SIGINT);
-		else if (redraw.on_key != NULL)
-			redraw.on_key(keys[i], redraw.data);
-	}
-	if (length > 0 && redraw.on_key != NULL)
-		sem_post(&redraw.wanted);
-	return length > 0;
-}
-
 static void *listen_for_keys(void *data)
 {
-	struct pollfd sources[] = {{.fd = GPOINTER_TO_INT(data), .events = POLLIN},
-				   {.events = POLLIN},
-				   {.fd = STDOUT_FILENO}};
+	struct pollfd sources[] = {
+		{.fd = GPOINTER_TO_INT(data), .events = POLLIN},
+		{.fd = redraw.call != NULL ? STDIN_FILENO : -1, .events = POLLIN},
+		{.fd = STDOUT_FILENO}};
 
 	for (;;) {
 		struct signalfd_siginfo info;
-		Keys keys = get_keys();
+		char keys[64];
+		ssize_t length = 0;
 
-		/* while another job owns the terminal, the input is for that job */
-		sources[1].fd = keys == KEYS_REPORTED ? STDIN_FILENO : -1;
-		/* a shell sends no signal when it returns the terminal to a running job */
-		if (poll(sources, G_N_ELEMENTS(sources),
-			 keys == KEYS_OF_ANOTHER_JOB ? LOOK_AGAIN_MS : -1) < 0)
+		if (poll(sources, G_N_ELEMENTS(sources), -1) < 0)
 			continue;
 		if (sources[0].revents != 0 &&
-		    read(sources[0].fd, &info, sizeof(info)) == (ssize_t)sizeof(info))
+		    read(sources[0].fd, &info, sizeof(info)) == (ssize_t)sizeof(info)) {
 			on_signal((int)info.ssi_signo);
-		else if (sources[1].revents != 0 && !read_keys())
-			restore_terminal_for_good();
-		if (get_keys() == KEYS_OF_ANOTHER_JOB) {
-			set_terminal();
-			if (get_keys() == KEYS_REPORTED)
-				sem_post(&redraw.wanted);
+		} else if (sources[1].revents != 0) {
+			length = read(STDIN_FILENO, keys, sizeof(keys));
+			if (length <= 0)
+				sources[1].fd = -1;
 		}
+		for (ssize_t i = 0; i < length; i++) {
+			if (keys[i] == 'q')
+				end_soon(SIGINT);
+			else
+				redraw.on_key(keys[i], redraw.data);
+		}
+		if (length > 0)
+			sem_post(&redraw.wanted);
 		/* the reader of the output has ended */
 		if (sources[2].revents & (POLLERR | POLLHUP))
 			end_soon(0);
@@ -252,11 +215,8 @@ void ctl_watch_begin(void (*call)(gpointer data), void (*on_key)(char key, gpoin
 		if (sigaction(SIGNALS[i], NULL, &action) == 0 && action.sa_handler != SIG_IGN)
 			sigaddset(&set, SIGNALS[i]);
 	}
-	/* otherwise SIGTTOU would stop a background job that restores the terminal */
-	sigaddset(&set, SIGTTOU);
 	pthread_sigmask(SIG_BLOCK, &set, NULL);
-	sigdelset(&set, SIGTTOU);
-	terminal.has_keys = isatty(STDOUT_FILENO) && isatty(STDIN_FILENO);
+	terminal.has_keys = call != NULL;
 	/* one write for a table avoids flicker */
 	setvbuf(stdout, buffer, _IOFBF, sizeof(buffer));
 	atexit(restore_terminal_for_good);
@@ -300,13 +260,4 @@ void ctl_watch_draw(const char *text)
 
 	if (foreground < 0 || foreground == getpgrp())
 		ctl_output_print("%s%s", CLEAR_SCREEN, text);
-}
-
-char *ctl_watch_title(gint64 time_ms, const char *keys)
-{
-	g_autoptr(GDateTime) local = ctl_format_local_time(time_ms);
-	g_autofree char *time = g_date_time_format(local, "%Y-%m-%dT%H:%M:%S%:z");
-
-	return get_keys() == KEYS_REPORTED ? g_strdup_printf("%s  (%s)", time, keys)
-					   : g_steal_pointer(&time);
 }

@@ -80,8 +80,8 @@ gboolean ctl_worker_is_relay(const CtlWorker *self)
 
 char *ctl_worker_address(const CtlWorker *self)
 {
-	g_autofree char *address = ctl_format_address(
-		self->said.program != NULL ? self->said.program : self->said.address);
+	g_autofree char *address = ctl_format_path(self->said.program != NULL ? self->said.program
+									      : self->said.address);
 
 	return ctl_worker_is_relay(self) ? g_strconcat(address, " (relay)", NULL)
 					 : g_steal_pointer(&address);
@@ -242,7 +242,7 @@ static void ask_worker(gpointer item, gpointer data)
 	g_auto(CtlProbe) probe = {0};
 
 	if (client == NULL ||
-	    !ctl_probe(asking->options, client, asking->with_counts, &probe, &failure)) {
+	    !ctl_probe(asking->options, client, FALSE, asking->with_counts, &probe, &failure)) {
 		ctl_worker_set_unreachable(self, g_steal_pointer(&failure));
 	} else if (probe.worker == NULL || g_strcmp0(probe.worker->nonce, self->said.nonce) != 0) {
 		g_set_error(&failure, SNOWFLAKE_CLIENT_ERROR, SNOWFLAKE_CLIENT_ERROR_UNREACHABLE,
@@ -293,35 +293,21 @@ static gboolean is_old(const CtlWorker *worker)
 	return !worker->has_answered && worker->age_ms > CTL_WORKER_OLD_MS;
 }
 
-/* @text: (transfer full): the value to show */
-static char *or_dash(const CtlWorker *worker, char *text)
+CtlTable *ctl_worker_make_table(const GPtrArray *workers, gint64 now_ms)
 {
-	if (worker->has_answered)
-		return text;
-	g_free(text);
-	return g_strdup("-");
-}
-
-CtlTable *ctl_worker_make_table(const GPtrArray *workers, gint64 now_ms, gboolean is_brief)
-{
-	const char *brief[] = {">dc",      ">worker", "address", "state",
+	const char *heads[] = {">dc",      ">worker", "address", "state",
 			       "reserved", ">clock",  ">seen",   NULL};
-	const char *full[] = {">datacenter",    ">worker",     "address", "state", "claimed at",
-			      "reserved until", ">round trip", ">clock",  ">seen", NULL};
-	const char **heads = is_brief ? brief : full;
 	gboolean is_any_old = FALSE;
 	CtlTable *table;
 
 	for (guint i = 0; i < workers->len; i++)
 		is_any_old |= is_old(workers->pdata[i]);
 	if (!is_any_old) /* otherwise the last column would be "now" for all servers */
-		heads[g_strv_length((char **)heads) - 1] = NULL;
+		heads[G_N_ELEMENTS(heads) - 2] = NULL;
 	table = ctl_table_new(heads);
 	for (guint i = 0; i < workers->len; i++) {
 		const CtlWorker *worker = workers->pdata[i];
 		const SnowflakeClientWorker *said = &worker->said;
-		/* compare a reservation with the server's clock instead of the local clock */
-		gint64 server_now_ms = now_ms + worker->ahead_ms;
 		g_autofree char *age = ctl_format_span(worker->age_ms);
 
 		ctl_table_add(table, ctl_worker_is_relay(worker)
@@ -332,21 +318,13 @@ CtlTable *ctl_worker_make_table(const GPtrArray *workers, gint64 now_ms, gboolea
 		ctl_table_add(table, ctl_worker_address(worker));
 		ctl_table_add_painted(table, ctl_format_text(said->state),
 				      ctl_colour_of_state(said->state));
-		if (is_brief) {
-			ctl_table_add(table, ctl_format_until_short(said->reserved_until_ms,
-								    server_now_ms));
-		} else {
-			ctl_table_add(table, ctl_format_time(said->claimed_at_ms));
-			ctl_table_add(table,
-				      ctl_format_until(said->reserved_until_ms, server_now_ms));
-			ctl_table_add(table, or_dash(worker,
-						     g_strdup_printf("%.3f ms",
-								     (double)worker->round_trip_us /
-									     1000)));
-		}
-		ctl_table_add(table, or_dash(worker, g_strdup_printf("%+.1f ms",
-								     (double)worker->clock_skew_us /
-									     1000)));
+		/* compare a reservation with the server's clock instead of the local clock */
+		ctl_table_add(table,
+			      ctl_format_until(said->reserved_until_ms, now_ms + worker->ahead_ms));
+		ctl_table_add(table, worker->has_answered
+					     ? g_strdup_printf("%+.1f ms",
+							       (double)worker->clock_skew_us / 1000)
+					     : g_strdup("-"));
 		if (is_any_old)
 			ctl_table_add(table, is_old(worker) ? g_strdup_printf("%s ago", age)
 							    : g_strdup("now"));

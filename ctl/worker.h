@@ -67,28 +67,22 @@ GPtrArray *ctl_worker_of_tree(const CtlRegistryTree *tree, gint64 as_of_ms);
  * converted to the reservation's clock; 0 if there is no reservation, or if it has ended. */
 gint64 ctl_worker_left_ms(const CtlWorker *self, gint64 now_ms);
 
-/**
- * ctl_worker_ask_all:
- *
- * Asks all workers that have not been queried for their state and clock, and for their counters if
+/* Asks all workers that have not been queried for their state and clock, and for their counters if
  * @with_counts, many at a time. A worker is "unreachable" if it does not answer in time, or if
  * another server answers at its address; its failure is the reason. An embedded node cannot be
  * asked: it counts as serving until its reservation ends. Its clock is unknown, so the known clock
  * that is furthest behind is assumed. Then sorts all workers by datacenter ID and worker ID.
- * Workers without a worker ID come last, and relays after all others.
- */
+ * Workers without a worker ID come last, and relays after all others. */
 void ctl_worker_ask_all(GPtrArray *workers, const CtlOptions *options, gboolean with_counts);
 
-/* Returns whether the worker is a relay. */
 gboolean ctl_worker_is_relay(const CtlWorker *self);
 
 /* Returns: (transfer full): the worker's address as shown in tables, followed by "(relay)" for a
  * relay. For an embedded node, its program. */
 char *ctl_worker_address(const CtlWorker *self);
 
-/* Returns: (transfer full): the table of "workers". @is_brief: only those columns that fit on a
- * terminal with 80 columns */
-CtlTable *ctl_worker_make_table(const GPtrArray *workers, gint64 now_ms, gboolean is_brief);
+/* Returns: (transfer full): the table of "workers". */
+CtlTable *ctl_worker_make_table(const GPtrArray *workers, gint64 now_ms);
 
 /* (transfer full) */
 JsonObject *ctl_worker_to_json(const CtlWorker *self);

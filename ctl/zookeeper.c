@@ -270,12 +270,13 @@ static gboolean take_answer(const CtlZookeeper *self, const GPtrArray *requests,
 	return FALSE;
 }
 
-/* Handles the answers to @requests. Returns %FALSE if the session is lost. */
-static gboolean take_answers(CtlZookeeper *self, const GPtrArray *requests, GError **error)
+gboolean ctl_zookeeper_wait(CtlZookeeper *self, const GPtrArray *requests, GError **error)
 {
 	gint64 began_us = g_get_monotonic_time();
 	guint n_open = requests->len;
 
+	if (self->store == NULL)
+		return lose_session(self, "the connection is lost", error);
 	while (n_open > 0) {
 		gint64 until_us = MAX(began_us, self->store->heard_at_us) +
 				  self->timeout_ms * G_TIME_SPAN_MILLISECOND;
@@ -294,15 +295,6 @@ static gboolean take_answers(CtlZookeeper *self, const GPtrArray *requests, GErr
 		else if (!take_event(self, requests, message->event, error))
 			return FALSE;
 	}
-	return TRUE;
-}
-
-gboolean ctl_zookeeper_wait(CtlZookeeper *self, const GPtrArray *requests, GError **error)
-{
-	if (self->store == NULL)
-		return lose_session(self, "the connection is lost", error);
-	if (!take_answers(self, requests, error))
-		return FALSE;
 	for (guint i = 0; i < requests->len; i++) {
 		const CtlRequest *request = requests->pdata[i];
 		const StoreMessage *answer = request->answer;

@@ -28,16 +28,12 @@ typedef enum {
  * error is LOST or UNSURE. */
 gboolean ctl_zookeeper_is_lost(const GError *error);
 
-/**
- * ctl_zookeeper_connect:
+/* Returns: (transfer full) (nullable): a session, or %NULL with an error set
  * @auth: (nullable): "user:password"
  * @timeout_ms: time limit for connecting, and for each answer from ZooKeeper
  * @reconnects: if the connection is lost, a wait continues on a new connection if it is opened in
  * time; reads are sent again, writes are not. If %FALSE, the loss of the connection ends the wait
- * immediately
- *
- * Returns: (transfer full) (nullable): a session, or %NULL with an error set
- */
+ * immediately */
 CtlZookeeper *ctl_zookeeper_connect(const ZookeeperHosts *hosts, const char *auth, guint timeout_ms,
 				    gboolean reconnects, GError **error);
 void ctl_zookeeper_free(CtlZookeeper *self);
@@ -82,19 +78,13 @@ typedef struct {
 	GPtrArray *strange; /* (element-type utf8): paths of znodes that servers do not create */
 } CtlRegistryTree;
 
-/**
- * ctl_registry_tree_read:
- * @root: "/snowflake"
- * @with_all: read every reservation and the floors; otherwise only the reservations of worker IDs
- *   that a claim contains
- *
- * Reads the tree in a few steps of many requests each, so it is not a snapshot. The tree may
+/* Reads the tree in a few steps of many requests each, so it is not a snapshot. The tree may
  * contain only some of the records of a server that starts or stops in the meantime. If a
  * datacenter has no reservations yet, a missing floor does not count as damage.
- *
+ * @with_all: read every reservation and the floors; otherwise only the reservations of worker IDs
+ * that a claim contains.
  * Returns: (transfer full) (nullable): the tree, or %NULL with an error set: a CTL_ZOOKEEPER_ERROR,
- * or an error which says that there is no znode at @root or no valid layout
- */
+ * or an error which says that there is no znode at @root or no valid layout */
 CtlRegistryTree *ctl_registry_tree_read(CtlZookeeper *zookeeper, const char *root,
 					gboolean with_all, GError **error);
 void ctl_registry_tree_free(CtlRegistryTree *self);

@@ -20,10 +20,9 @@ typedef struct {
 	GError *error;          /* (nullable): why no connection is possible */
 } LoadServer;
 
-/* Resolves the name; blocks. Stores a failure as the server's error. Returns: (transfer full): a
- * server
- * @address: borrowed
- * @tls: (nullable): borrowed; required for a server with TLS */
+/* Resolves the name; blocks. Stores a failure as the server's error. @tls: (nullable): borrowed, as
+ * is
+ * @address; required for a server with TLS */
 LoadServer *load_server_new(const Address *address, TlsClient *tls);
 void load_server_free(LoadServer *self);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(LoadServer, load_server_free)
@@ -71,26 +70,13 @@ typedef struct {
 void load_connection_buffer_init(LoadConnectionBuffer *self, const LoadWire *wire);
 void load_connection_buffer_clear(LoadConnectionBuffer *self);
 
-/**
- * load_connection_open:
- * @server: borrowed; on failure, its error is set; on success, only the address that was used
- * remains
- * @wire: borrowed
- * @timeout_ms: the limit for each address
- *
- * Connects, and waits until it is connected.
- *
- * Returns: (transfer full) (nullable): %NULL if @server has an error
- */
+/* Connects, and waits until it is connected. Returns: (transfer full) (nullable): %NULL if @server
+ * has an error, which is set on failure; on success, only the address that was used remains.
+ * @timeout_ms: the limit for each address */
 LoadConnection *load_connection_open(LoadServer *server, const LoadWire *wire, guint64 timeout_ms);
 
-/**
- * load_connection_begin:
- * @server: borrowed
+/* Begins to connect. When the socket is writable, call load_connection_finish().
  * @attempt: number of the attempt; determines which of the server's addresses is used
- *
- * Begins to connect. When the socket is writable, call load_connection_finish().
- *
  * Returns: (transfer full): a connection, or %NULL with a client error set, which names the server
  */
 LoadConnection *load_connection_begin(const LoadServer *server, guint attempt, const LoadWire *wire,
@@ -107,31 +93,19 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(LoadConnection, load_connection_free)
  * with the reply by load_connection_next_reply() */
 void load_connection_add_call(LoadConnection *self, gint64 since_ns);
 
-/**
- * load_connection_flush:
- * @buffer: contains the requests; its received bytes are unchanged
- *
- * Writes once, if there are unsent bytes. Bytes that the socket does not accept remain unsent.
- *
- * Returns: %FALSE with a GIOError set if the connection is lost. If the other side has closed it,
- *   load_connection_receive() fails instead, after the replies that arrived before
- */
+/* Writes once, if there are unsent bytes. Bytes that the socket does not accept remain unsent. Uses
+ * the requests in @buffer; its received bytes are unchanged. Returns: %FALSE with a GIOError set if
+ * the connection is lost. If the other side has closed it, load_connection_receive() fails instead,
+ * after the replies that arrived before */
 gboolean load_connection_flush(LoadConnection *self, LoadConnectionBuffer *buffer, GError **error);
 
 /* Returns whether there are unsent bytes that can be sent, that is, the TLS handshake does not wait
  * for the other end. */
 gboolean load_connection_wants_write(const LoadConnection *self);
 
-/**
- * load_connection_receive:
- * @buffer: receives the bytes; take its replies with load_connection_next_reply() before you use it
- *   for another connection
- *
- * Reads once.
- *
- * Returns: %FALSE with a GIOError set if the connection is lost: G_IO_ERROR_CONNECTION_CLOSED if
- *   the other side has closed or reset it
- */
+/* Reads once into @buffer. Take its replies with load_connection_next_reply() before you use it for
+ * another connection. Returns: %FALSE with a GIOError set if the connection is lost:
+ * G_IO_ERROR_CONNECTION_CLOSED if the other side has closed or reset it */
 gboolean load_connection_receive(LoadConnection *self, LoadConnectionBuffer *buffer,
 				 GError **error);
 

@@ -76,9 +76,6 @@ struct _LoadDriver {
 	guint64 in_flight;
 	guint64 waiting; /* sum of the lanes' waiting */
 	LoadTally *tally;
-	/* Copies of the tally's counts, for other threads to read. */
-	_Atomic guint64 answered;
-	_Atomic guint64 errors;
 };
 
 /* Schedules and backoff */
@@ -207,16 +204,22 @@ static void lose_lane(LoadDriver *self, LoadLane *lane, const GError *why)
 				     MAX(lane->retry_at_ns, self->checked_at_ns + LEAST_PAUSE_NS));
 }
 
+/* Counts @n errors of the lane's server, if there are any. */
+static void add_errors(LoadDriver *self, const LoadLane *lane, LoadError kind, guint64 n,
+		       const char *what)
+{
+	if (n > 0)
+		load_tally_add_errors(
+			self->tally, kind, n,
+			g_strdup_printf("%s: %s", server_of(self, lane)->address->text, what));
+}
+
 /* Counts the oldest @count calls that wait to be sent again as errors. */
 static void give_up_again(LoadDriver *self, LoadLane *lane, guint count)
 {
-	if (count == 0)
-		return;
 	g_array_remove_range(lane->again, 0, count);
 	self->in_flight -= count;
-	load_tally_add_errors(self->tally, LOAD_ERROR_BROKEN, count,
-			      g_strdup_printf("%s: timeout of a call that was sent again",
-					      server_of(self, lane)->address->text));
+	add_errors(self, lane, LOAD_ERROR_BROKEN, count, "timeout of a call that was sent again");
 }
 
 /* Counts calls that have waited for the connection longer than the timeout as errors. */
@@ -238,11 +241,8 @@ static void expire_lane(LoadDriver *self, LoadLane *lane)
 		lane->waiting--;
 		self->waiting--;
 	}
-	if (n > 0)
-		load_tally_add_errors(
-			self->tally, LOAD_ERROR_UNSENT, n,
-			g_strdup_printf("%s: a due call timed out before a connection was open",
-					server_of(self, lane)->address->text));
+	add_errors(self, lane, LOAD_ERROR_UNSENT, n,
+		   "a due call timed out before a connection was open");
 }
 
 /* Reconnects lost lanes, and ends silent connections. */
@@ -317,7 +317,7 @@ LoadDriver *load_driver_new(GPtrArray *servers, GPtrArray *connections, GError *
 
 	self->servers = servers;
 	self->lanes = g_new0(LoadLane, connections->len);
-	self->tally = load_tally_new();
+	self->tally = g_new0(LoadTally, 1);
 	self->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
 	if (self->epoll_fd < 0) {
 		g_set_error(error, G_IO_ERROR, (gint)g_io_error_from_errno(errno),
@@ -656,10 +656,8 @@ static void end_load(LoadDriver *self)
 				self->tally, LOAD_ERROR_TIMED_OUT, in_flight,
 				g_strdup_printf("%s: no answer in time, with %u calls in flight",
 						server, in_flight));
-		if (lane->waiting > 0)
-			load_tally_add_errors(
-				self->tally, LOAD_ERROR_UNSENT, lane->waiting,
-				g_strdup_printf("%s: due calls could not be sent in time", server));
+		add_errors(self, lane, LOAD_ERROR_UNSENT, lane->waiting,
+			   "due calls could not be sent in time");
 	}
 	if (is_open_loop(self)) {
 		never_made = load_schedule_count(schedule, schedule->start_ns,
@@ -727,8 +725,6 @@ static void *run_driver(void *data)
 				MIN(self->config.measure_until_ns, self->now_ns);
 			set_phase(self, LOAD_PHASE_OVER);
 		}
-		atomic_store_explicit(&self->answered, self->tally->answered, memory_order_relaxed);
-		atomic_store_explicit(&self->errors, self->tally->errors, memory_order_relaxed);
 	}
 	end_load(self);
 	return NULL;
@@ -747,22 +743,13 @@ void load_driver_start(LoadDriver *self, const LoadDriverConfig *config)
 			g_strdup_printf("cannot start a thread: %s", g_strerror(failed)));
 }
 
-gboolean load_driver_wait(LoadDriver *self, const struct timespec *deadline_realtime)
+void load_driver_wait(LoadDriver *self)
 {
-	if (!self->started)
-		return TRUE;
-	if (deadline_realtime != NULL)
-		return pthread_timedjoin_np(self->thread, NULL, deadline_realtime) == 0;
-	return pthread_join(self->thread, NULL) == 0;
+	if (self->started)
+		pthread_join(self->thread, NULL);
 }
 
 const LoadTally *load_driver_tally(const LoadDriver *self)
 {
 	return self->tally;
-}
-
-void load_driver_count(const LoadDriver *self, guint64 *answered, guint64 *errors)
-{
-	*answered += atomic_load_explicit(&self->answered, memory_order_relaxed);
-	*errors += atomic_load_explicit(&self->errors, memory_order_relaxed);
 }

@@ -17,16 +17,9 @@ typedef struct {
 	double interval_ns; /* time between two calls */
 } LoadSchedule;
 
-/**
- * load_schedule_make:
- * @rate: calls per second of all threads together @connections: number of connections of all
- * threads together
- * @first: the number of this schedule's first connection
- * @count: the number of this schedule's connections
- *
- * Returns: a schedule with these connections' share of the rate, shifted so that the calls of
- * several threads alternate
- */
+/* Returns the schedule of @count connections, from number @first on, of @connections that make
+ * @rate calls per second together. Schedules are shifted so that the calls of several threads
+ * alternate. */
 LoadSchedule load_schedule_make(gint64 start_ns, double rate, guint64 connections, guint64 first,
 				guint64 count);
 
@@ -38,17 +31,11 @@ static inline gint64 load_schedule_due_ns(const LoadSchedule *self, guint64 call
 /* Returns how many calls are due in [@from_ns, @until_ns). */
 guint64 load_schedule_count(const LoadSchedule *self, gint64 from_ns, gint64 until_ns);
 
-/**
- * load_schedule_retry_ns:
- * @failures: number of consecutive failures of the connection or of attempts to open it, 1 or more
- * @n_servers: number of servers that it tries in turn @n_connections: number of connections of the
- * thread
- * @draw: random, 0 to 1
- *
- * Returns the backoff before the next attempt. It is 0 until every server was tried. Then its limit
- * is 10 ms, and doubles in each round up to 100 ms, or more if a thread would otherwise make more
- * than 10,000 attempts a second. The backoff is random, between half of the limit and the limit.
- */
+/* Returns the backoff before the next attempt, after @failures consecutive failures of a connection
+ * that tries @n_servers in turn. It is 0 until every server was tried. Then its limit is 10 ms, and
+ * doubles in each round up to 100 ms. It is longer if a thread with @n_connections would otherwise
+ * make more than 10,000 attempts a second. The backoff is random, between half of the limit and the
+ * limit. @draw: random, 0 to 1 */
 gint64 load_schedule_retry_ns(guint failures, guint n_servers, guint n_connections, double draw);
 
 /*
@@ -99,14 +86,10 @@ typedef struct {
 		id_log;
 } LoadDriverConfig;
 
-/**
- * load_driver_new:
- * @servers: (element-type LoadServer): borrowed; a connection uses them in turn
- * @connections: (transfer full) (element-type LoadConnection): connections to some of these
- * servers; the array's free function is load_connection_free()
- *
- * Returns: (transfer full) (nullable): a driver; %NULL with a GIOError set
- */
+/* @servers: (element-type LoadServer): borrowed; a connection uses them in turn
+ * @connections: (transfer full) (element-type LoadConnection): connections to some of them; the
+ * array's free function is load_connection_free()
+ * Returns: (transfer full) (nullable): a driver; %NULL with a GIOError set */
 LoadDriver *load_driver_new(GPtrArray *servers, GPtrArray *connections, GError **error);
 void load_driver_free(LoadDriver *self);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(LoadDriver, load_driver_free)
@@ -114,19 +97,11 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(LoadDriver, load_driver_free)
 /* Starts the thread. If this fails, the tally contains an error. @config is copied. */
 void load_driver_start(LoadDriver *self, const LoadDriverConfig *config);
 
-/**
- * load_driver_wait:
- * @deadline_realtime: (nullable): a time of CLOCK_REALTIME; if %NULL, waits without limit
- *
- * Returns: %TRUE when the thread has ended
- */
-gboolean load_driver_wait(LoadDriver *self, const struct timespec *deadline_realtime);
+/* Waits until the thread has ended. */
+void load_driver_wait(LoadDriver *self);
 
-/* Returns the results, after load_driver_wait() has returned %TRUE. */
+/* Returns the results, after load_driver_wait(). */
 const LoadTally *load_driver_tally(const LoadDriver *self);
-
-/* Thread-safe while the driver runs. Adds the driver's answered calls and its errors so far. */
-void load_driver_count(const LoadDriver *self, guint64 *answered, guint64 *errors);
 
 /* Returns the time of CLOCK_MONOTONIC. */
 gint64 load_driver_now_ns(void);

@@ -24,11 +24,6 @@ static const struct {
 	[LOAD_ERROR_WRONG] = {"wrong", "wrong"},
 };
 
-void load_report_clear(LoadReport *self)
-{
-	g_clear_pointer(&self->tally, load_tally_free);
-}
-
 static double per_second(const LoadReport *self, guint64 count)
 {
 	return self->measured_s > 0 ? (double)count / self->measured_s : 0;
@@ -62,11 +57,6 @@ static char *server_names(const LoadOptions *options)
 	return g_string_free(names, FALSE);
 }
 
-gboolean load_report_is_interrupted(const LoadReport *self)
-{
-	return self->tally->stopped_ns > 0;
-}
-
 /* Returns the length above which an outage counts: 100 ms, or three times the fastest call if that
  * is longer */
 static gint64 least_outage_ns(const LoadReport *self)
@@ -92,7 +82,7 @@ char *load_report_complaint(const LoadReport *self)
 	if (tally->errors > 0)
 		return g_strdup_printf("%" G_GUINT64_FORMAT " %s, the first: %s", tally->errors,
 				       tally->errors == 1 ? "error" : "errors", tally->first_error);
-	if (tally->calls == 0 && !load_report_is_interrupted(self))
+	if (tally->calls == 0 && self->tally->stopped_ns == 0)
 		return g_strdup("no call was answered during the measurement");
 	if (self->verdict.duplicates > 0)
 		return g_strdup_printf("%" G_GINT64_FORMAT " came twice", self->verdict.duplicate);
@@ -198,10 +188,10 @@ char *load_report_text(const LoadReport *self)
 
 	g_string_append_printf(out, "server    %s\n", servers);
 	append_load(out, self);
-	if (load_report_is_interrupted(self) && self->measured_s > 0)
+	if (self->tally->stopped_ns > 0 && self->measured_s > 0)
 		g_string_append_printf(out, "INTERRUPTED after %.3f s of the measurement\n",
 				       self->measured_s);
-	else if (load_report_is_interrupted(self))
+	else if (self->tally->stopped_ns > 0)
 		g_string_append(out, "INTERRUPTED before the measurement\n");
 	g_string_append_printf(out, "calls     %.0f /s", per_second(self, tally->in_time));
 	if (self->options->rate > 0)
@@ -330,7 +320,7 @@ char *load_report_json(const LoadReport *self)
 	json_object_set_double_member(object, "duration_s", self->measured_s);
 	json_object_set_double_member(object, "warmup_s",
 				      options->calls > 0 ? 0 : options->warmup_s);
-	json_object_set_boolean_member(object, "interrupted", load_report_is_interrupted(self));
+	json_object_set_boolean_member(object, "interrupted", self->tally->stopped_ns > 0);
 	set_count(object, "calls", tally->calls);
 	json_object_set_double_member(object, "calls_per_s", per_second(self, tally->in_time));
 	set_count(object, "ids", tally->calls * ids);

@@ -7,16 +7,10 @@
 /* The report on a run. */
 typedef struct {
 	const LoadOptions *options; /* borrowed */
-	LoadTally *tally;           /* merged results of all threads */
+	LoadTally *tally;           /* merged results of all threads; to be freed */
 	double measured_s;          /* length of the measurement, for rates */
 	LoadIdLogVerdict verdict;   /* valid if options->check is set */
 } LoadReport;
-
-void load_report_clear(LoadReport *self);
-G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC(LoadReport, load_report_clear)
-
-/* Returns whether the run was interrupted. */
-gboolean load_report_is_interrupted(const LoadReport *self);
 
 /* Returns: (transfer full): the report as a few lines of text. */
 char *load_report_text(const LoadReport *self);

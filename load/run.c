@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "load/run.h"
 
-#include <time.h>
-
 #include "load/driver.h"
 
 /* Added to the timeout, so that there is time for a server to come back, or for another one to be
@@ -113,7 +111,7 @@ LoadRun *load_run_new(const LoadOptions *options, GError **error)
 	self->wire = load_wire_new(&options->form, (guint)options->in_flight);
 	self->servers = g_ptr_array_new_with_free_func((GDestroyNotify)load_server_free);
 	self->drivers = g_ptr_array_new_with_free_func((GDestroyNotify)load_driver_free);
-	self->tally = load_tally_new();
+	self->tally = g_new0(LoadTally, 1);
 	for (guint i = 0; i < options->servers->len; i++) {
 		LoadServer *server = load_server_new(options->servers->pdata[i], options->tls);
 
@@ -159,13 +157,10 @@ void load_run_free(LoadRun *self)
 	g_free(self);
 }
 
-LoadReport load_run_go(LoadRun *self, LoadRunProgress progress, const atomic_bool *stop)
+LoadReport load_run_go(LoadRun *self, const atomic_bool *stop)
 {
 	LoadReport report = {.options = self->options};
 	gint64 start_ns = load_driver_now_ns();
-	guint64 answered_before = 0;
-	struct timespec deadline;
-	guint second = 0;
 
 	for (guint i = 0; i < self->drivers->len; i++) {
 		LoadDriverConfig config = make_config(self->options, self->wire, start_ns, i);
@@ -175,21 +170,10 @@ LoadReport load_run_go(LoadRun *self, LoadRunProgress progress, const atomic_boo
 			config.id_log = &self->id_logs[i];
 		load_driver_start(self->drivers->pdata[i], &config);
 	}
-	clock_gettime(CLOCK_REALTIME, &deadline);
-	deadline.tv_sec++;
-	for (guint i = 0; i < self->drivers->len; i++)
-		while (!load_driver_wait(self->drivers->pdata[i],
-					 progress != NULL ? &deadline : NULL)) {
-			guint64 answered = 0, errors = 0;
-
-			for (guint each = 0; each < self->drivers->len; each++)
-				load_driver_count(self->drivers->pdata[each], &answered, &errors);
-			progress(++second, answered - answered_before, errors);
-			answered_before = answered;
-			deadline.tv_sec++;
-		}
-	for (guint i = 0; i < self->drivers->len; i++)
+	for (guint i = 0; i < self->drivers->len; i++) {
+		load_driver_wait(self->drivers->pdata[i]);
 		load_tally_merge(self->tally, load_driver_tally(self->drivers->pdata[i]));
+	}
 	for (guint i = 0; i < self->idle->len; i++) {
 		LoadConnection *connection = self->idle->pdata[i];
 

@@ -8,34 +8,17 @@
 #include "load/options.h"
 #include "load/report.h"
 
-/* Called once a second by the thread that runs the load. @calls: number of calls answered in the
- * last second */
-typedef void (*LoadRunProgress)(guint second, guint64 calls, guint64 errors);
-
 /* The connections of a load, and the threads that share them. */
 typedef struct _LoadRun LoadRun;
 
-/**
- * load_run_new:
- * @options: borrowed; must have passed load_options_check()
- *
- * Opens the connections. If a server refuses a connection, uses the other servers for this
- * connection and all later ones.
- *
- * Returns: (transfer full): a run, or %NULL with a client error or a GIOError set if no server
- * accepts connections, or if there is no memory to check the IDs
- */
+/* Opens the connections. If a server refuses a connection, uses the other servers for this
+ * connection and all later ones. @options: borrowed. Returns: (transfer full): a run, or %NULL with
+ * a client error or a GIOError set if no server accepts connections, or if there is no memory to
+ * check the IDs */
 LoadRun *load_run_new(const LoadOptions *options, GError **error);
 void load_run_free(LoadRun *self);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(LoadRun, load_run_free)
 
-/**
- * load_run_go:
- * @progress: (nullable)
- * @stop: the load ends when this becomes true
- *
- * Runs the load, and waits for its end. Call it once.
- *
- * Returns: the report, even if calls have failed; it borrows the options
- */
-LoadReport load_run_go(LoadRun *self, LoadRunProgress progress, const atomic_bool *stop);
+/* Runs the load, and waits for its end, or until @stop becomes true. Call it once. Returns: the
+ * report, even if calls have failed; it borrows the options */
+LoadReport load_run_go(LoadRun *self, const atomic_bool *stop);

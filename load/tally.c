@@ -199,11 +199,6 @@ LoadIdLogVerdict load_id_log_check_all(LoadIdLog *logs, guint n_logs)
 	return verdict;
 }
 
-LoadTally *load_tally_new(void)
-{
-	return g_new0(LoadTally, 1);
-}
-
 void load_tally_free(LoadTally *self)
 {
 	if (!self)

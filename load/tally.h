@@ -25,13 +25,8 @@ void load_histogram_record(LoadHistogram *self, guint64 value);
 /* Adds the counts of @other. */
 void load_histogram_merge(LoadHistogram *self, const LoadHistogram *other);
 
-/**
- * load_histogram_quantile:
- * @fraction: 0 to 1; 0.99 is the 99th percentile
- *
- * Returns: the largest value of the quantile's bucket, but at most the maximum; 0 if nothing was
- * recorded
- */
+/* Returns the largest value of the quantile's bucket, but at most the maximum; 0 if nothing was
+ * recorded. @fraction: 0 to 1; 0.99 is the 99th percentile */
 guint64 load_histogram_quantile(const LoadHistogram *self, double fraction);
 
 /* Returns the mean; 0 if nothing was recorded. */
@@ -176,16 +171,12 @@ typedef struct {
 	gint64 cpu_system_us;
 	LoadHistogram latency_ns; /* latency of the measured calls */
 	LoadHistogram lag_ns;     /* open loop: how late calls were sent although a slot was free */
-} LoadTally;
+} LoadTally;                      /* initialise with zeros */
 
-LoadTally *load_tally_new(void);
 void load_tally_free(LoadTally *self);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(LoadTally, load_tally_free)
 
-/**
- * load_tally_add_errors:
- * @message: (transfer full) (nullable): kept if it is the first message
- */
+/* @message: (transfer full) (nullable): kept if it is the first message */
 void load_tally_add_errors(LoadTally *self, LoadError kind, guint64 count, char *message);
 
 /* Counts a refused connection. @message: kept if it is the first message */

@@ -124,29 +124,10 @@ static gboolean is_good(const LoadWire *wire, const guint8 *message, gsize lengt
 	return left == 0 && reader.left == 0 && !reader.bad;
 }
 
-/* Classifies a message that is not a good reply. Returns ERROR if it is a reply to the call. */
-static LoadWireStatus classify_reply(const LoadWire *wire, const guint8 *message, gsize length,
-				     guint32 call)
-{
-	g_autoptr(Scanner) scanner = scanner_new(MAX_DEPTH, MAX_VALUES);
-	ScanStatus scan = scanner_scan(scanner, message, length, length);
-	const MessageHeader *header = scanner_header(scanner);
-
-	if (scan == SCAN_BAD_HEADER || header->protocol != WIRE_STRICT ||
-	    (header->type != MESSAGE_REPLY && header->type != MESSAGE_EXCEPTION))
-		return LOAD_WIRE_BROKEN;
-	if ((guint32)header->seqid != seqid_of(call) ||
-	    header->name_length != strlen(wire->call_name) ||
-	    memcmp(message + header->name_offset, wire->call_name, header->name_length) != 0)
-		return LOAD_WIRE_FOREIGN;
-	return LOAD_WIRE_ERROR;
-}
-
 static LoadWireStatus parse_thrift(const LoadWire *wire, const guint8 *data, gsize available,
 				   guint32 call, LoadWireReply *out_reply)
 {
 	const guint8 *message = data + FRAME_BYTES;
-	LoadWireStatus status;
 	gsize length;
 
 	/* A TLS alert (RFC 8446, 5.1). No reply begins with these bytes, and interpreted as a
@@ -160,16 +141,24 @@ static LoadWireStatus parse_thrift(const LoadWire *wire, const guint8 *data, gsi
 		return LOAD_WIRE_BROKEN;
 	if (FRAME_BYTES + length > available)
 		return LOAD_WIRE_INCOMPLETE;
-	status = is_good(wire, message, length, call) ? LOAD_WIRE_VALUES
-						      : classify_reply(wire, message, length, call);
-	if (status == LOAD_WIRE_VALUES || status == LOAD_WIRE_ERROR)
-		*out_reply = (LoadWireReply){
-			.bytes = data,
-			.length = FRAME_BYTES + length,
-			.next_value =
-				status == LOAD_WIRE_VALUES ? message + wire->start_bytes : NULL,
-		};
-	return status;
+	*out_reply = (LoadWireReply){.bytes = data, .length = FRAME_BYTES + length};
+	if (is_good(wire, message, length, call)) {
+		out_reply->next_value = message + wire->start_bytes;
+		return LOAD_WIRE_VALUES;
+	}
+
+	g_autoptr(Scanner) scanner = scanner_new(MAX_DEPTH, MAX_VALUES);
+	ScanStatus scan = scanner_scan(scanner, message, length, length);
+	const MessageHeader *header = scanner_header(scanner);
+
+	if (scan == SCAN_BAD_HEADER || header->protocol != WIRE_STRICT ||
+	    (header->type != MESSAGE_REPLY && header->type != MESSAGE_EXCEPTION))
+		return LOAD_WIRE_BROKEN;
+	if ((guint32)header->seqid != seqid_of(call) ||
+	    header->name_length != strlen(wire->call_name) ||
+	    memcmp(message + header->name_offset, wire->call_name, header->name_length) != 0)
+		return LOAD_WIRE_FOREIGN;
+	return LOAD_WIRE_ERROR;
 }
 
 /* The part of Redis's protocol that INCR needs: a line with ":NUMBER" or "-MESSAGE". */

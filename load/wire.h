@@ -74,32 +74,17 @@ struct _LoadWire {
 /* The minimum of the limit on the length of a reply; any exception fits. */
 #define LOAD_WIRE_MAX_ERROR_BYTES 4096
 
-/**
- * load_wire_new:
- * @form: copied, except the agent, which is borrowed
- * @slots: 1 or more
- */
+/* @form: copied, except the agent, which is borrowed. @slots: 1 or more */
 LoadWire *load_wire_new(const LoadWireForm *form, guint slots);
 void load_wire_free(LoadWire *self);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(LoadWire, load_wire_free)
 
-/**
- * load_wire_number_requests:
- * @requests: @count copies of the request, one after the other
- * @call: number of the first call on its connection; the others get the following numbers, which
- * wrap around
- *
- * Sets the sequence numbers.
- */
+/* Sets the sequence numbers of @count copies of the request, one after the other. @call: number of
+ * the first call on its connection; the others get the following numbers, which wrap around */
 void load_wire_number_requests(const LoadWire *self, guint8 *requests, guint count, guint32 call);
 
-/**
- * load_wire_parse:
- * @call: number of the call whose reply is expected
- * @out_reply: (out): set for VALUES and ERROR only
- *
- * Reads the reply at the start of @data.
- */
+/* Reads the reply at the start of @data to the call with the number @call. @out_reply: (out): set
+ * for VALUES and ERROR only */
 LoadWireStatus load_wire_parse(const LoadWire *self, const guint8 *data, gsize length, guint32 call,
 			       LoadWireReply *out_reply);
 

@@ -226,13 +226,6 @@ void snowflake_node_free(SnowflakeNode *self)
 
 /* Draws */
 
-static gboolean refuse_forked(GError **error)
-{
-	g_set_error(error, SNOWFLAKE_NODE_ERROR, SNOWFLAKE_NODE_ERROR_FORKED,
-		    "this node belongs to the parent process; create another one after fork()");
-	return FALSE;
-}
-
 /* A draw that was refused. */
 typedef struct {
 	gint64 until_us; /* end of max-wait; monotonic */
@@ -242,38 +235,14 @@ typedef struct {
 } RefusedDraw;
 
 /* Waits until a retry can succeed. Returns: %FALSE if no retry can succeed within max-wait */
-static gboolean wait_for_ids(SnowflakeNode *self, const RefusedDraw *draw, GError **error)
-{
-	gint64 now_us = g_get_monotonic_time();
-	/* how long until a retry can succeed; 0 to wait for the next event */
-	gint64 wait_us = draw->refusal.wait_ns > 0
-				 ? draw->refusal.wait_ns / 1000 + 1
-				 : keeper_demand(self->issuer.keeper) * G_TIME_SPAN_MILLISECOND;
-	GError *failure = keeper_error(self->issuer.keeper);
-
-	if (failure != NULL && draw->refusal.wait_ns == 0)
-		return propagate_failure(error, SNOWFLAKE_NODE_ERROR_FAILED, failure);
-	g_clear_error(&failure);
-	if (now_us >= draw->until_us || now_us + wait_us > draw->until_us) {
-		gboolean is_reserved = draw->status == DRAW_WAIT;
-		g_autofree char *why = is_reserved ? NULL : keeper_waiting_why(self->issuer.keeper);
-
-		g_set_error(error, SNOWFLAKE_NODE_ERROR, SNOWFLAKE_NODE_ERROR_UNAVAILABLE,
-			    "%s, retry after %" G_GINT64_FORMAT " ms%s%s",
-			    is_reserved ? "all IDs for the current time have been issued"
-					: "no reservation for the current time",
-			    wait_us / G_TIME_SPAN_MILLISECOND + 1, why != NULL ? ": " : "",
-			    why != NULL ? why : "");
-		return FALSE;
-	}
-	wait_for_event(self, draw->n_seen, wait_us > 0 ? now_us + wait_us : draw->until_us);
-	return TRUE;
-}
-
 static gboolean wait_or_refuse(SnowflakeNode *self, const RefusedDraw *draw, GError **error)
 {
 	const Layout *layout = &self->options->layout;
-	g_autofree char *first = NULL, *last = NULL;
+	gint64 now_us = g_get_monotonic_time();
+	/* how long until a retry can succeed; 0 to wait for the next event */
+	gint64 wait_us = draw->refusal.wait_ns / 1000 + 1;
+	g_autofree char *first = NULL, *last = NULL, *why = NULL;
+	GError *failure;
 
 	switch (draw->status) {
 	case DRAW_CLOCK_BACK:
@@ -295,35 +264,53 @@ static gboolean wait_or_refuse(SnowflakeNode *self, const RefusedDraw *draw, GEr
 	case DRAW_UNRESERVED:
 		break;
 	}
-	return wait_for_ids(self, draw, error);
-}
-
-static gboolean draw_and_wait(SnowflakeNode *self, guint most, IdRun *out_run, GError **error)
-{
-	Generator *generator = self->issuer.generator;
-	RefusedDraw draw = {.until_us = g_get_monotonic_time() +
-					self->options->max_wait_ms * G_TIME_SPAN_MILLISECOND};
-
-	while (fork_mark_is_mine(self->mark)) {
-		draw.n_seen = atomic_load(&self->n_events);
-		draw.status = generator_draw(generator, generator_room_in_tick(generator, most),
-					     out_run, &draw.refusal);
-		if (draw.status == DRAW_OK)
-			return fork_mark_is_mine(self->mark) || refuse_forked(error);
-		if (!wait_or_refuse(self, &draw, error))
-			return FALSE;
+	if (draw->refusal.wait_ns <= 0) {
+		wait_us = keeper_demand(self->issuer.keeper) * G_TIME_SPAN_MILLISECOND;
+		failure = keeper_error(self->issuer.keeper);
+		if (failure != NULL)
+			return propagate_failure(error, SNOWFLAKE_NODE_ERROR_FAILED, failure);
 	}
-	return refuse_forked(error);
+	if (now_us >= draw->until_us || now_us + wait_us > draw->until_us) {
+		gboolean is_reserved = draw->status == DRAW_WAIT;
+
+		why = is_reserved ? NULL : keeper_waiting_why(self->issuer.keeper);
+		g_set_error(error, SNOWFLAKE_NODE_ERROR, SNOWFLAKE_NODE_ERROR_UNAVAILABLE,
+			    "%s, retry after %" G_GINT64_FORMAT " ms%s%s",
+			    is_reserved ? "all IDs for the current time have been issued"
+					: "no reservation for the current time",
+			    wait_us / G_TIME_SPAN_MILLISECOND + 1, why != NULL ? ": " : "",
+			    why != NULL ? why : "");
+		return FALSE;
+	}
+	wait_for_event(self, draw->n_seen, wait_us > 0 ? now_us + wait_us : draw->until_us);
+	return TRUE;
 }
 
 static G_GNUC_NO_INLINE gboolean await_run(SnowflakeNode *self, guint most, IdRun *out_run,
 					   GError **error)
 {
+	Generator *generator = self->issuer.generator;
+	RefusedDraw draw = {.until_us = g_get_monotonic_time() +
+					self->options->max_wait_ms * G_TIME_SPAN_MILLISECOND};
+	gboolean is_drawn = FALSE, is_refused = FALSE;
 	int state = begin_uncancelled();
-	gboolean drawn = draw_and_wait(self, most, out_run, error);
 
+	while (!is_drawn && !is_refused && fork_mark_is_mine(self->mark)) {
+		draw.n_seen = atomic_load(&self->n_events);
+		draw.status = generator_draw(generator, generator_room_in_tick(generator, most),
+					     out_run, &draw.refusal);
+		is_drawn = draw.status == DRAW_OK;
+		is_refused = !is_drawn && !wait_or_refuse(self, &draw, error);
+	}
+	/* the mark is read last, after the draw: see common/fork-guard.h */
+	if (!is_refused && !fork_mark_is_mine(self->mark)) {
+		is_drawn = FALSE;
+		g_set_error(error, SNOWFLAKE_NODE_ERROR, SNOWFLAKE_NODE_ERROR_FORKED,
+			    "this node belongs to the parent process; create another one after "
+			    "fork()");
+	}
 	pthread_setcancelstate(state, NULL);
-	return drawn;
+	return is_drawn;
 }
 
 gboolean snowflake_node_next(SnowflakeNode *self, gint64 *out_id, GError **error)
@@ -331,7 +318,7 @@ gboolean snowflake_node_next(SnowflakeNode *self, gint64 *out_id, GError **error
 	DrawRefusal refusal;
 	IdRun run;
 
-	/* the mark is read last, after the draw: see common/fork-guard.h */
+	/* the mark is read last, as in await_run() */
 	if ((G_UNLIKELY(generator_draw(self->issuer.generator, 1, &run, &refusal) != DRAW_OK) ||
 	     !fork_mark_is_mine(self->mark)) &&
 	    !await_run(self, 1, &run, error))

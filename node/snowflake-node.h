@@ -4,6 +4,7 @@
 #include <glib.h>
 
 G_BEGIN_DECLS
+#pragma GCC visibility push(default)
 
 /*
  * Embedded nodes issue unique, roughly time-ordered 64-bit IDs in this process. A node issues IDs
@@ -45,14 +46,10 @@ G_BEGIN_DECLS
  */
 typedef struct _SnowflakeNode SnowflakeNode;
 
-#ifndef SNOWFLAKE_NODE_EXPORT
-#define SNOWFLAKE_NODE_EXPORT __attribute__((visibility("default")))
-#endif
-
 #define SNOWFLAKE_NODE_DEFAULT_START_TIMEOUT_MS 60000
 
 #define SNOWFLAKE_NODE_ERROR (snowflake_node_error_quark())
-SNOWFLAKE_NODE_EXPORT GQuark snowflake_node_error_quark(void);
+GQuark snowflake_node_error_quark(void);
 
 typedef enum {
 	/* An option or the program's name is invalid, or a required value is %NULL. */
@@ -99,8 +96,7 @@ typedef struct {
  * UNAVAILABLE set. UNAVAILABLE means that the time limit was reached, for example because all
  * worker IDs are held
  */
-SNOWFLAKE_NODE_EXPORT SnowflakeNode *snowflake_node_new(const SnowflakeNodeConfig *config,
-							GError **error);
+SnowflakeNode *snowflake_node_new(const SnowflakeNodeConfig *config, GError **error);
 
 /**
  * snowflake_node_free:
@@ -117,7 +113,7 @@ SNOWFLAKE_NODE_EXPORT SnowflakeNode *snowflake_node_new(const SnowflakeNodeConfi
  *
  * In a child created by fork(), the function does nothing.
  */
-SNOWFLAKE_NODE_EXPORT void snowflake_node_free(SnowflakeNode *self);
+void snowflake_node_free(SnowflakeNode *self);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(SnowflakeNode, snowflake_node_free)
 
 /**
@@ -133,8 +129,7 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(SnowflakeNode, snowflake_node_free)
  *
  * Returns: %TRUE, or %FALSE with UNAVAILABLE, FAILED, CLOCK or FORKED set
  */
-SNOWFLAKE_NODE_EXPORT gboolean snowflake_node_next(SnowflakeNode *self, gint64 *out_id,
-						   GError **error);
+gboolean snowflake_node_next(SnowflakeNode *self, gint64 *out_id, GError **error);
 
 /**
  * snowflake_node_next_run:
@@ -148,8 +143,8 @@ SNOWFLAKE_NODE_EXPORT gboolean snowflake_node_next(SnowflakeNode *self, gint64 *
  *
  * Returns: %TRUE, or %FALSE with UNAVAILABLE, FAILED, CLOCK or FORKED set
  */
-SNOWFLAKE_NODE_EXPORT gboolean snowflake_node_next_run(SnowflakeNode *self, guint most,
-						       gint64 *out_first, guint *out_count,
-						       GError **error);
+gboolean snowflake_node_next_run(SnowflakeNode *self, guint most, gint64 *out_first,
+				 guint *out_count, GError **error);
 
+#pragma GCC visibility pop
 G_END_DECLS

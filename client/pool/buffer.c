@@ -27,19 +27,19 @@ PoolSlot *pool_buffer_claim_slot(PoolBuffer *self)
 {
 	guint top;
 
-	if (atomic_load_explicit(&self->n_owned, memory_order_relaxed) >= POOL_BUFFER_MAX_SLOTS)
+	if (pool_load_relaxed(&self->n_owned) >= POOL_BUFFER_MAX_SLOTS)
 		return NULL;
 	for (guint i = 0; i < POOL_BUFFER_MAX_SLOTS; i++) {
 		PoolSlot *slot = &self->slots[i];
 		guintptr none = 0;
 
 		/* acquire, so that the IDs of the slot's last owner are visible */
-		if (atomic_load_explicit(&slot->owner, memory_order_relaxed) == none &&
+		if (pool_load_relaxed(&slot->owner) == none &&
 		    atomic_compare_exchange_strong_explicit(
 			    &slot->owner, &none, (guintptr)pthread_self(), memory_order_acquire,
 			    memory_order_relaxed)) {
 			atomic_fetch_add_explicit(&self->n_owned, 1, memory_order_relaxed);
-			top = atomic_load_explicit(&self->top, memory_order_relaxed);
+			top = pool_load_relaxed(&self->top);
 			while (top < i + 1 && !atomic_compare_exchange_weak_explicit(
 						      &self->top, &top, i + 1, memory_order_relaxed,
 						      memory_order_relaxed))
@@ -60,27 +60,27 @@ void pool_buffer_release_slot(PoolBuffer *self, PoolSlot *slot)
 
 static guint64 slot_left(const PoolSlot *slot)
 {
-	gint64 next = atomic_load_explicit(&slot->next, memory_order_relaxed);
-	gint64 end = atomic_load_explicit(&slot->end, memory_order_relaxed);
+	gint64 next = pool_load_relaxed(&slot->next);
+	gint64 end = pool_load_relaxed(&slot->end);
 
 	return (guint64)MAX(end - next, 0); /* negative if the position changes in the meantime */
 }
 
 static guint take_from_slot(PoolSlot *slot, guint most, PoolRun *out_run)
 {
-	gint64 next = atomic_load_explicit(&slot->next, memory_order_relaxed);
+	gint64 next = pool_load_relaxed(&slot->next);
 	guint count = (guint)MIN(slot_left(slot), most);
 
 	if (count > 0)
-		*out_run = (PoolRun){next, count, pool_ring_load_relaxed(&slot->batch)};
-	atomic_store_explicit(&slot->next, next + count, memory_order_relaxed);
+		*out_run = (PoolRun){next, count, pool_load_relaxed(&slot->batch)};
+	pool_store_relaxed(&slot->next, next + count);
 	return count;
 }
 
 static gboolean take_from_ring(PoolBuffer *self, guint most, PoolRun *out_run)
 {
 	guint64 dropped = 0;
-	guint64 oldest = pool_ring_load_relaxed(&self->oldest);
+	guint64 oldest = pool_load_relaxed(&self->oldest);
 	gboolean taken = pool_ring_take(&self->ring, most, oldest, out_run, &dropped);
 
 	if (dropped > 0)
@@ -90,7 +90,7 @@ static gboolean take_from_ring(PoolBuffer *self, guint most, PoolRun *out_run)
 
 gboolean pool_buffer_take(PoolBuffer *self, PoolSlot *slot, guint most, PoolRun *out_run)
 {
-	guint share = atomic_load_explicit(&self->share, memory_order_relaxed);
+	guint share = pool_load_relaxed(&self->share);
 	guint64 left;
 
 	if (slot == NULL) {
@@ -100,15 +100,10 @@ gboolean pool_buffer_take(PoolBuffer *self, PoolSlot *slot, guint most, PoolRun 
 		return TRUE;
 	}
 	left = slot_left(slot);
-	if (left > 0 &&
-	    pool_ring_load_relaxed(&slot->batch) < pool_ring_load_relaxed(&self->oldest)) {
+	if (left > 0 && pool_load_relaxed(&slot->batch) < pool_load_relaxed(&self->oldest)) {
 		/* only one thread changes it */
-		atomic_store_explicit(&slot->discarded,
-				      pool_ring_load_relaxed(&slot->discarded) + left,
-				      memory_order_relaxed);
-		atomic_store_explicit(&slot->next,
-				      atomic_load_explicit(&slot->end, memory_order_relaxed),
-				      memory_order_relaxed);
+		pool_store_relaxed(&slot->discarded, pool_load_relaxed(&slot->discarded) + left);
+		pool_store_relaxed(&slot->next, pool_load_relaxed(&slot->end));
 		/* the last chunk became too old, so start with small chunks again */
 		slot->chunk = 0;
 	}
@@ -118,11 +113,10 @@ gboolean pool_buffer_take(PoolBuffer *self, PoolSlot *slot, guint most, PoolRun 
 	slot->chunk = CLAMP(slot->chunk * 2, 1, POOL_BUFFER_MAX_CHUNK);
 	if (!take_from_ring(self, MAX(most, CLAMP(share, 1, slot->chunk)), out_run))
 		return FALSE;
-	atomic_store_explicit(&slot->next, out_run->first, memory_order_relaxed);
-	atomic_store_explicit(&slot->end, out_run->first + out_run->count, memory_order_relaxed);
-	atomic_store_explicit(&slot->batch, out_run->batch, memory_order_relaxed);
-	atomic_store_explicit(&slot->drawn, pool_ring_load_relaxed(&slot->drawn) + out_run->count,
-			      memory_order_relaxed);
+	pool_store_relaxed(&slot->next, out_run->first);
+	pool_store_relaxed(&slot->end, out_run->first + out_run->count);
+	pool_store_relaxed(&slot->batch, out_run->batch);
+	pool_store_relaxed(&slot->drawn, pool_load_relaxed(&slot->drawn) + out_run->count);
 	take_from_slot(slot, most, out_run);
 	return TRUE;
 }
@@ -131,39 +125,39 @@ void pool_buffer_set_oldest(PoolBuffer *self, guint64 oldest)
 {
 	PoolRun none;
 
-	atomic_store_explicit(&self->oldest, oldest, memory_order_relaxed);
+	pool_store_relaxed(&self->oldest, oldest);
 	take_from_ring(self, 0, &none);
 }
 
 void pool_buffer_update_share(PoolBuffer *self)
 {
 	guint64 level = pool_ring_level(&self->ring);
-	guint slots = atomic_load_explicit(&self->top, memory_order_relaxed);
+	guint slots = pool_load_relaxed(&self->top);
 	guint64 share = level / SHARES_OF_A_THREAD / MAX(slots, 1);
 
-	atomic_store_explicit(&self->share, (guint)MIN(share, POOL_BUFFER_MAX_CHUNK),
-			      memory_order_relaxed);
+	pool_store_relaxed(&self->share, (guint)MIN(share, POOL_BUFFER_MAX_CHUNK));
 }
 
-PoolBufferCount pool_buffer_count(const PoolBuffer *self)
+SnowflakePoolStatistics pool_buffer_count(const PoolBuffer *self)
 {
-	PoolBufferCount count = {
+	SnowflakePoolStatistics count = {
+		.empty_buffer = pool_load_relaxed(&self->empty_buffer),
 		.prefetched = pool_ring_level(&self->ring),
-		.taken = pool_ring_load_relaxed(&self->taken),
-		.discarded = pool_ring_load_relaxed(&self->discarded),
+		.taken = pool_load_relaxed(&self->taken),
+		.discarded = pool_load_relaxed(&self->discarded),
 	};
-	guint64 oldest = pool_ring_load_relaxed(&self->oldest);
-	guint top = atomic_load_explicit(&self->top, memory_order_relaxed);
+	guint64 oldest = pool_load_relaxed(&self->oldest);
+	guint top = pool_load_relaxed(&self->top);
 
 	for (guint i = 0; i < top; i++) {
 		const PoolSlot *slot = &self->slots[i];
 		guint64 left = slot_left(slot);
-		gboolean is_old = pool_ring_load_relaxed(&slot->batch) < oldest;
+		gboolean is_old = pool_load_relaxed(&slot->batch) < oldest;
 
-		count.taken += pool_ring_load_relaxed(&slot->drawn) -
-			       pool_ring_load_relaxed(&slot->discarded) - left;
+		count.taken += pool_load_relaxed(&slot->drawn) -
+			       pool_load_relaxed(&slot->discarded) - left;
 		count.prefetched += is_old ? 0 : left;
-		count.discarded += pool_ring_load_relaxed(&slot->discarded) + (is_old ? left : 0);
+		count.discarded += pool_load_relaxed(&slot->discarded) + (is_old ? left : 0);
 	}
 	return count;
 }

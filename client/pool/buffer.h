@@ -6,6 +6,7 @@
 #include <stdatomic.h>
 
 #include "client/pool/ring.h"
+#include "client/snowflake-pool.h"
 
 /*
  * The prefetch buffer of a pool: a ring of runs, and a slot for each thread that takes. A slot
@@ -72,12 +73,6 @@ typedef struct {
 	PoolSlot slots[POOL_BUFFER_MAX_SLOTS];
 } PoolBuffer;
 
-typedef struct {
-	guint64 prefetched;
-	guint64 taken;
-	guint64 discarded;
-} PoolBufferCount;
-
 /* Returns: (transfer full): an empty buffer, or %NULL with UNSUPPORTED set */
 PoolBuffer *pool_buffer_new(GError **error);
 void pool_buffer_free(PoolBuffer *self);
@@ -92,36 +87,27 @@ void pool_buffer_release_slot(PoolBuffer *self, PoolSlot *slot);
 
 static inline gboolean pool_slot_is_mine(const PoolSlot *self)
 {
-	return atomic_load_explicit(&self->owner, memory_order_relaxed) == (guintptr)pthread_self();
+	return pool_load_relaxed(&self->owner) == (guintptr)pthread_self();
 }
 
 /* Takes the next ID from the thread's slot. Returns: %FALSE if the slot contains no ID, or does not
  * belong to the thread */
 static inline gboolean pool_slot_take(PoolSlot *self, const PoolBuffer *buffer, gint64 *out_id)
 {
-	gint64 next = atomic_load_explicit(&self->next, memory_order_relaxed);
+	gint64 next = pool_load_relaxed(&self->next);
 
-	if (next == atomic_load_explicit(&self->end, memory_order_relaxed) ||
-	    atomic_load_explicit(&self->batch, memory_order_relaxed) <
-		    atomic_load_explicit(&buffer->oldest, memory_order_relaxed) ||
+	if (next == pool_load_relaxed(&self->end) ||
+	    pool_load_relaxed(&self->batch) < pool_load_relaxed(&buffer->oldest) ||
 	    !pool_slot_is_mine(self))
 		return FALSE;
-	atomic_store_explicit(&self->next, next + 1, memory_order_relaxed);
+	pool_store_relaxed(&self->next, next + 1);
 	*out_id = next;
 	return TRUE;
 }
 
-/**
- * pool_buffer_take:
- * @slot: (nullable): the thread's slot
- * @most: 1 or more
- * @out_run: (out): at most @most consecutive IDs
- *
- * Takes IDs from the slot, or from the ring if the slot is empty. If @most is small, the slot gets
- * a whole chunk.
- *
- * Returns: %FALSE if there are no IDs
- */
+/* Takes at most @most (1 or more) consecutive IDs from the thread's @slot (nullable), or from the
+ * ring if the slot is empty. If @most is small, the slot gets a whole chunk. Returns: %FALSE if
+ * there are no IDs */
 gboolean pool_buffer_take(PoolBuffer *self, PoolSlot *slot, guint most, PoolRun *out_run);
 
 /* Sets the oldest batch that may be handed out, and drops older runs. Must be called by the refill
@@ -132,11 +118,9 @@ void pool_buffer_set_oldest(PoolBuffer *self, guint64 oldest);
  * thread. */
 void pool_buffer_update_share(PoolBuffer *self);
 
-/* Can be called from any thread. IDs that are taken during the call may be counted twice, or not at
- * all. */
-PoolBufferCount pool_buffer_count(const PoolBuffer *self);
-
-/* Waiting */
+/* Returns what the buffer knows of the statistics. Can be called from any thread. IDs that are
+ * taken during the call may be counted twice, or not at all. */
+SnowflakePoolStatistics pool_buffer_count(const PoolBuffer *self);
 
 /* Returns: the current round, for pool_wait_for(). From now on, new IDs wake the thread. */
 guint64 pool_wait_begin(PoolWait *self);

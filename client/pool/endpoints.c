@@ -232,14 +232,6 @@ void pool_endpoint_identify(PoolEndpoint *self, const SnowflakeClientWorker *wor
 	}
 }
 
-void pool_endpoint_note_ids(PoolEndpoint *self, gint64 last_id)
-{
-	self->last_id = last_id;
-	self->has_gone_back = FALSE;
-	self->last_datacenter_id = self->datacenter_id;
-	self->last_worker_id = self->worker_id;
-}
-
 void pool_endpoints_end_failures(PoolEndpoints *self, PoolEndpoint *endpoint)
 {
 	endpoint->failures = 0;

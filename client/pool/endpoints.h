@@ -42,8 +42,8 @@ typedef struct _PoolEndpoints PoolEndpoints;
 PoolEndpoints *pool_endpoints_new(void);
 void pool_endpoints_free(PoolEndpoints *self);
 
-/* Adds the endpoints in @names (element-type ResolvedName). @are_all: other endpoints are forgotten
- * once they are neither linked nor excluded. */
+/* Adds the endpoints in @names (element-type ResolvedName). @are_all: forgets other endpoints once
+ * they are neither linked nor excluded. */
 void pool_endpoints_set(PoolEndpoints *self, const GPtrArray *names, gboolean are_all,
 			gint64 now_us);
 
@@ -87,9 +87,6 @@ gint64 pool_endpoints_excluded_until_us(const PoolEndpoints *self, const char *n
  * above all IDs of the previous process, so last_id is kept in this case too. */
 void pool_endpoint_identify(PoolEndpoint *self, const SnowflakeClientWorker *worker,
 			    gboolean is_first);
-
-/* Records that IDs up to @last_id were accepted, all of which are above the previous last_id. */
-void pool_endpoint_note_ids(PoolEndpoint *self, gint64 last_id);
 
 /* Returns: a random number from 0 to @below - 1 */
 guint pool_endpoints_random(PoolEndpoints *self, guint below);

@@ -205,7 +205,8 @@ static gint64 near_us(const PoolFleet *self, gint rank, gint64 now_us)
 
 static gboolean can_draw(const PoolServer *server, guint count, gint64 now_us)
 {
-	return pool_server_is_idle(server) && count < pool_server_offer(server).refused_count &&
+	return pool_server_is_idle(server) &&
+	       count < batch_limits_offer(&server->limits, CLIENT_RESULT_RUNS).refused_count &&
 	       pool_server_rank(server, now_us) != POOL_SERVER_USELESS;
 }
 
@@ -221,7 +222,8 @@ static PoolServer *find_idle(const PoolFleet *self, guint count, const PoolServe
 gboolean pool_fleet_is_listing(const PoolFleet *self)
 {
 	FOR_EACH_SERVER (self, server)
-		if (pool_server_is_listing(server))
+		if (server->connection->state == CLIENT_CONNECTION_CALLING &&
+		    server->call.result == CLIENT_RESULT_WORKERS)
 			return TRUE;
 	return FALSE;
 }
@@ -345,7 +347,10 @@ static gboolean accept_ids(PoolFleet *self, PoolServer **server, const GArray *r
 		set_server_failure(self, endpoint, SNOWFLAKE_CLIENT_ERROR_PROTOCOL, why);
 		drop_server(self, server, now_us, 0);
 	} else {
-		pool_endpoint_note_ids(endpoint, last_id_of(run_at(runs, runs->len - 1)));
+		endpoint->last_id = last_id_of(run_at(runs, runs->len - 1));
+		endpoint->has_gone_back = FALSE;
+		endpoint->last_datacenter_id = endpoint->datacenter_id;
+		endpoint->last_worker_id = endpoint->worker_id;
 		remember_reply(&self->seen, endpoint->text, runs);
 		g_clear_error(&self->failure);
 		return TRUE;
@@ -586,23 +591,16 @@ static gint64 end_backoffs(PoolFleet *self, gint64 now_us, gboolean runs)
 	return due_us;
 }
 
-/* Returns when to replace a lost server: immediately if no server is fit, and soon if more IDs are
- * needed. */
-static gint64 replace_due_us(const PoolFleet *self)
-{
-	if (!self->is_served)
-		return 0;
-	if (self->needed_since_us == POOL_NEVER_US)
-		return self->replace_at_us;
-	return MIN(self->replace_at_us, self->needed_since_us + PATIENCE_US);
-}
-
+/* Replaces a lost server: immediately if no server is fit, and soon if more IDs are needed. */
 static gint64 connect_servers(PoolFleet *self, gint64 now_us, gboolean runs)
 {
-	gint64 due_us = MAX(pool_endpoints_next_us(self->endpoints), replace_due_us(self));
+	gint64 due_us = self->is_served ? self->replace_at_us : 0;
 
 	if (count_servers(self) >= wanted_servers(self, now_us))
 		return POOL_NEVER_US;
+	if (self->needed_since_us != POOL_NEVER_US)
+		due_us = MIN(due_us, self->needed_since_us + PATIENCE_US);
+	due_us = MAX(due_us, pool_endpoints_next_us(self->endpoints));
 	if (!runs || now_us < due_us)
 		return due_us;
 	for (guint i = 0; i < POOL_FLEET_MAX_SERVERS; i++) {

@@ -196,16 +196,15 @@ static gboolean handle_events(PoolRefill *self, gint64 now_us)
 
 static void observe_takes(PoolRefill *self, gint64 now_us)
 {
-	guint64 put_ids = pool_ring_put_ids(&self->buffer->ring);
+	guint64 put_ids = pool_load_relaxed(&self->buffer->ring.put);
 	guint64 level = pool_ring_level(&self->buffer->ring);
-	guint64 discarded = atomic_load_explicit(&self->buffer->discarded, memory_order_relaxed);
+	guint64 discarded = pool_load_relaxed(&self->buffer->discarded);
 	gint64 round_trip_us = self->fleet.first != NULL ? self->fleet.first->round_trip_us : 0;
 	gint64 span_us = self->config->prefetch_ms * G_TIME_SPAN_MILLISECOND + 2 * round_trip_us;
 	gint64 placed_at_us =
 		self->watch != NULL ? pool_watch_oldest_request_us(self->watch) : POOL_NEVER_US;
-	guint64 empty_buffer =
-		atomic_load_explicit(&self->buffer->empty_buffer, memory_order_relaxed);
-	guint64 refills = atomic_load_explicit(&self->refills, memory_order_relaxed);
+	guint64 empty_buffer = pool_load_relaxed(&self->buffer->empty_buffer);
+	guint64 refills = pool_load_relaxed(&self->refills);
 	/* these takes found no IDs although IDs had arrived since the last time */
 	gboolean found_nothing;
 	guint waiting = 0;
@@ -248,7 +247,9 @@ static void refill_buffer(PoolRefill *self, gint64 now_us)
 			return;
 		pool_server_draw(
 			server, self->config->agent,
-			(guint)MIN(self->wanted - coming, pool_server_offer(server).max_count),
+			(guint)MIN(
+				self->wanted - coming,
+				batch_limits_offer(&server->limits, CLIENT_RESULT_RUNS).max_count),
 			NULL, now_us);
 		self->batch_was_last = FALSE;
 	}
@@ -290,8 +291,8 @@ static gint64 make_pass(PoolRefill *self)
 		pool_wait_set_failure(&self->buffer->wait, failure != NULL ? failure->code : 0,
 				      failure != NULL ? failure->message : NULL);
 	self->has_set_failure = failure != NULL;
-	atomic_store_explicit(&self->failovers, self->fleet.failovers, memory_order_relaxed);
-	atomic_store_explicit(&self->excluded, self->fleet.n_excluded, memory_order_relaxed);
+	pool_store_relaxed(&self->failovers, self->fleet.failovers);
+	pool_store_relaxed(&self->excluded, self->fleet.n_excluded);
 	return next_us;
 }
 
@@ -406,16 +407,8 @@ void pool_refill_wake(PoolRefill *self)
 
 void pool_refill_get_statistics(const PoolRefill *self, SnowflakePoolStatistics *out_statistics)
 {
-	PoolBufferCount count = pool_buffer_count(self->buffer);
-
-	*out_statistics = (SnowflakePoolStatistics){
-		.prefetched = count.prefetched,
-		.taken = count.taken,
-		.discarded = count.discarded,
-		.empty_buffer =
-			atomic_load_explicit(&self->buffer->empty_buffer, memory_order_relaxed),
-		.refills = atomic_load_explicit(&self->refills, memory_order_relaxed),
-		.failovers = atomic_load_explicit(&self->failovers, memory_order_relaxed),
-		.excluded = atomic_load_explicit(&self->excluded, memory_order_relaxed),
-	};
+	*out_statistics = pool_buffer_count(self->buffer);
+	out_statistics->refills = pool_load_relaxed(&self->refills);
+	out_statistics->failovers = pool_load_relaxed(&self->failovers);
+	out_statistics->excluded = pool_load_relaxed(&self->excluded);
 }

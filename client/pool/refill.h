@@ -15,14 +15,8 @@
  */
 typedef struct _PoolRefill PoolRefill;
 
-/**
- * pool_refill_new:
- * @watch: (nullable): shared with a relay; %NULL if not a relay's pool
- *
- * The arguments must outlive it.
- *
- * Returns: (transfer full): an object whose thread is running, or %NULL with UNSUPPORTED set
- */
+/* @watch: (nullable): shared with a relay; %NULL if not a relay's pool. The arguments must outlive
+ * it. Returns: (transfer full): an object whose thread is running, or %NULL with UNSUPPORTED set */
 PoolRefill *pool_refill_new(const PoolConfig *config, PoolBuffer *buffer, PoolWatch *watch,
 			    GError **error);
 
@@ -41,17 +35,11 @@ void pool_refill_wake(PoolRefill *self);
 /* Adds the statistics. Can be called from any thread. */
 void pool_refill_get_statistics(const PoolRefill *self, SnowflakePoolStatistics *out_statistics);
 
-/**
- * pool_refill_run_pass:
- * @out_fds: (out): the descriptors to poll until the next pass; has room for POOL_FLEET_MAX_SERVERS
- * @out_count: (out): the number of descriptors
- *
- * Runs one pass of the thread, without waiting. For the thread itself, or for a program that
- * replaces thread_start() and runs the passes, such as a simulation in virtual
- * time.
- *
- * Returns: when the next pass is due, by CLOCK_BOOTTIME, unless pool_refill_wake() or an event of
- * @out_fds comes first
+/* Runs one pass of the thread, without waiting. For the thread itself, or for a program that
+ * replaces thread_start() and runs the passes, such as a simulation in virtual time. @out_fds:
+ * (out): the
+ * @out_count descriptors to poll until the next pass; has room for POOL_FLEET_MAX_SERVERS. Returns:
+ * when the next pass is due, by CLOCK_BOOTTIME, unless pool_refill_wake() or an event comes first
  */
 gint64 pool_refill_run_pass(PoolRefill *self, struct pollfd *out_fds, guint *out_count);
 

@@ -44,17 +44,16 @@ typedef struct {
 	_Atomic guint32 count;
 } PoolRingEntry;
 
-static inline guint64 pool_ring_load_relaxed(const _Atomic guint64 *value)
-{
-	return atomic_load_explicit(value, memory_order_relaxed);
-}
+/* As in <stdatomic.h>, with relaxed memory order. */
+#define pool_load_relaxed(object)         atomic_load_explicit(object, memory_order_relaxed)
+#define pool_store_relaxed(object, value) atomic_store_explicit(object, value, memory_order_relaxed)
 
 /* Members are private. */
 typedef struct {
 	/* number of the run << 16 | number of IDs taken from it */
 	_Alignas(POOL_LINE_BYTES) _Atomic guint64 head;
 	_Alignas(POOL_LINE_BYTES) _Atomic guint64 tail;
-	_Atomic guint64 put; /* number of IDs put since the start */
+	_Atomic guint64 put; /* number of IDs put since the start; other code may load it */
 	_Alignas(POOL_LINE_BYTES) PoolRingEntry entries[POOL_RING_RUNS];
 } PoolRing;
 
@@ -66,32 +65,16 @@ typedef struct {
 	guint64 batch;
 } PoolRun;
 
-/**
- * pool_ring_put:
- *
- * Only one thread at a time can put runs.
- *
- * Returns: %FALSE, without putting anything, if there is no room for the whole run
- */
+/* Only one thread at a time can put runs. Returns: %FALSE, without putting anything, if there is no
+ * room for the whole run */
 gboolean pool_ring_put(PoolRing *self, const PoolRun *run);
 
-/**
- * pool_ring_take:
- * @most: maximum number of IDs to take; 0 to only drop runs
- * @oldest: runs of older batches are dropped
- * @out_run: (out): untouched if nothing is taken
- * @dropped: (inout): the number of dropped IDs is added
- *
- * Takes IDs from one run. Can be called from any thread.
- *
- * Returns: whether IDs were taken
- */
+/* Takes at most @most IDs from one run; 0 to only drop runs. Drops runs of batches before @oldest,
+ * and adds the number of dropped IDs to @dropped. Can be called from any thread. Returns: whether
+ * IDs were taken; if not, @out_run is untouched */
 gboolean pool_ring_take(PoolRing *self, guint most, guint64 oldest, PoolRun *out_run,
 			guint64 *dropped);
 
 /* Can be called from any thread. Returns: the number of IDs in the ring; concurrent puts and takes
  * may or may not be included */
 guint64 pool_ring_level(const PoolRing *self);
-
-/* Can be called from any thread. Returns: the number of IDs put since the start */
-guint64 pool_ring_put_ids(const PoolRing *self);

@@ -50,24 +50,15 @@ gboolean pool_server_is_idle(const PoolServer *self)
 	return self->connection->state == CLIENT_CONNECTION_IDLE;
 }
 
-static gboolean is_calling(const PoolServer *self)
-{
-	return self->connection->state == CLIENT_CONNECTION_CALLING;
-}
-
 guint pool_server_drawing(const PoolServer *self)
 {
 	ClientResult result = self->call.result;
 
-	if (!is_calling(self) || (result != CLIENT_RESULT_RUNS && result != CLIENT_RESULT_IDS &&
-				  result != CLIENT_RESULT_ID))
+	if (self->connection->state != CLIENT_CONNECTION_CALLING ||
+	    (result != CLIENT_RESULT_RUNS && result != CLIENT_RESULT_IDS &&
+	     result != CLIENT_RESULT_ID))
 		return 0;
 	return MAX(self->call.count, 1);
-}
-
-gboolean pool_server_is_listing(const PoolServer *self)
-{
-	return is_calling(self) && self->call.result == CLIENT_RESULT_WORKERS;
 }
 
 static void begin_call(PoolServer *self, const ClientCall *call, gint64 now_us)
@@ -95,15 +86,11 @@ void pool_server_list(PoolServer *self, gint64 now_us)
 	begin_call(self, &call, now_us);
 }
 
-BatchOffer pool_server_offer(const PoolServer *self)
-{
-	return batch_limits_offer(&self->limits, CLIENT_RESULT_RUNS);
-}
-
 void pool_server_draw(PoolServer *self, const char *agent, guint count,
 		      PoolBatchRequest *batch_request, gint64 now_us)
 {
-	const ClientCall call = batch_call(pool_server_offer(self).result, agent, count);
+	const ClientCall call = batch_call(
+		batch_limits_offer(&self->limits, CLIENT_RESULT_RUNS).result, agent, count);
 
 	self->batch_request = batch_request;
 	begin_call(self, &call, now_us);
@@ -271,7 +258,9 @@ PoolServerEvent pool_server_advance(PoolServer *self, gint64 now_us, PoolEventDa
 		if (now_us < deadline_us(self))
 			break;
 		g_set_error(&failure, SNOWFLAKE_CLIENT_ERROR, SNOWFLAKE_CLIENT_ERROR_TIMEOUT,
-			    "no %s within %u ms", is_calling(self) ? "answer" : "connection",
+			    "no %s within %u ms",
+			    self->connection->state == CLIENT_CONNECTION_CALLING ? "answer"
+										 : "connection",
 			    limit_ms(self));
 		event = POOL_SERVER_FAILED;
 		break;

@@ -80,18 +80,13 @@ gboolean pool_server_is_idle(const PoolServer *self);
  * buffer */
 guint pool_server_drawing(const PoolServer *self);
 
-gboolean pool_server_is_listing(const PoolServer *self);
-
 /* Begin a call to an idle server: a probe, a draw, or a request for its list of servers. A draw
- * requests @count IDs, fewer than the refused count of the server's offer. The IDs are for
+ * requests @count IDs, fewer than the refused count of the offer for RUNS. The IDs are for
  * @batch_request or, if it is %NULL, for the buffer. */
 void pool_server_probe(PoolServer *self, gint64 now_us);
 void pool_server_draw(PoolServer *self, const char *agent, guint count,
 		      PoolBatchRequest *batch_request, gint64 now_us);
 void pool_server_list(PoolServer *self, gint64 now_us);
-
-/* Returns: the best request for draws */
-BatchOffer pool_server_offer(const PoolServer *self);
 
 /* Maximum number of servers that are read from a list, so that a list cannot exhaust the pool's
  * memory. It equals the number of worker IDs in the layout "twitter". */

@@ -78,7 +78,7 @@ void pool_batch_request_place(PoolBatchRequest *self, guint count)
 	pthread_mutex_lock(&watch->mutex);
 	self->count = count;
 	self->placed_at_us = clock_boottime_ns() / 1000;
-	atomic_store_explicit(&self->state, POOL_BATCH_REQUEST_PLACED, memory_order_relaxed);
+	pool_store_relaxed(&self->state, POOL_BATCH_REQUEST_PLACED);
 	g_queue_push_tail_link(&watch->placed, &self->link);
 	pthread_mutex_unlock(&watch->mutex);
 	pool_refill_wake(self->upstream->refill);

@@ -40,18 +40,8 @@ PoolUpstream *pool_upstream_new(const SnowflakePoolConfig *config, const char *o
 void pool_upstream_free(PoolUpstream *self);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(PoolUpstream, pool_upstream_free)
 
-/**
- * pool_upstream_take:
- * @most: 1 or more
- * @out_first: (out): the first of the IDs, which are consecutive numbers; untouched on failure
- * @out_count: (out): number of IDs, 1 to @most, which can be fewer than are prefetched; untouched
- *   on failure
- *
- * Thread-safe.
- *
- * Returns: %FALSE if no ID is prefetched. The pool is then woken, and calls changed() when there
- * are IDs. No wake-up is lost
- */
+/* Takes @most consecutive IDs, or fewer. Thread-safe. Returns: %FALSE, without outputs, if no ID is
+ * prefetched. The pool is then woken, and calls changed() when there are IDs. No wake-up is lost */
 gboolean pool_upstream_take(PoolUpstream *self, guint most, gint64 *out_first, guint *out_count);
 
 /*
@@ -129,23 +119,16 @@ PoolView pool_upstream_get_view(PoolUpstream *self);
 void pool_view_clear(PoolView *self);
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC(PoolView, pool_view_clear)
 
-/**
- * pool_upstream_get_workers:
- * @max_age_ms: maximum age of the list
- * @out_workers: (out) (transfer full) (element-type SnowflakeClientWorker): a list from a server of
- * the fleet, see snowflake_client_get_workers(). Other threads also read it, so it must not be
- * changed. Untouched on failure
- * @out_asked_at_us: (out): when it was requested, by CLOCK_BOOTTIME; untouched on failure
+/* Gets a list of the fleet's servers, at most @max_age_ms old, see snowflake_client_get_workers().
+ * Other threads also read the list, so it must not be changed. Can be called from any thread. Never
+ * waits: changed() is called when a list has arrived or a request has failed.
+ * @out_asked_at_us: (out): when it was requested, by CLOCK_BOOTTIME
  * @out_failed: (out): set with %FALSE: whether the last request, less than @max_age_ms ago, has
  * failed; if not, a request is in progress. A request fails if no server is fit, or if the server
- * does not support the call or has no list
- *
- * Can be called from any thread. Never waits: changed() is called when a list has arrived or a
- * request has failed.
- */
+ * does not support the call or has no list.
+ * Returns: %FALSE, with the other outputs untouched, if there is no such list */
 gboolean pool_upstream_get_workers(PoolUpstream *self, gint64 max_age_ms, GPtrArray **out_workers,
 				   gint64 *out_asked_at_us, gboolean *out_failed);
 
-/* Can be called from any thread. See snowflake_pool_get_statistics(). Does not count the IDs of
- * batch requests. */
+/* See snowflake_pool_get_statistics(). Does not count the IDs of batch requests. */
 void pool_upstream_get_statistics(PoolUpstream *self, SnowflakePoolStatistics *out_statistics);

@@ -94,17 +94,6 @@ static void end_request(PoolWatch *self, PoolBatchRequest *request, PoolBatchReq
 	atomic_store_explicit(&request->state, state, memory_order_release);
 }
 
-/* Returns: whether a server that does not seem to hang is drawing for @request */
-static gboolean is_drawing_for(const PoolFleet *fleet, const PoolBatchRequest *request,
-			       gint64 now_us)
-{
-	FOR_EACH_SERVER (fleet, server)
-		if (server->batch_request == request && pool_server_drawing(server) > 0 &&
-		    !pool_server_seems_to_hang(server, now_us))
-			return TRUE;
-	return FALSE;
-}
-
 gboolean pool_watch_serve_requests(PoolWatch *self, PoolFleet *fleet, const char *agent,
 				   gint64 now_us)
 {
@@ -114,14 +103,21 @@ gboolean pool_watch_serve_requests(PoolWatch *self, PoolFleet *fleet, const char
 
 	FOR_EACH_SERVER (fleet, fit)
 		if (pool_server_rank(fit, now_us) != POOL_SERVER_USELESS)
-			refused_count = MAX(refused_count, pool_server_offer(fit).refused_count);
+			refused_count = MAX(
+				refused_count,
+				batch_limits_offer(&fit->limits, CLIENT_RESULT_RUNS).refused_count);
 	pthread_mutex_lock(&self->mutex);
 	for (GList *each = self->placed.head; each != NULL; each = next) {
 		PoolBatchRequest *request = each->data;
 		PoolServer *server;
+		gboolean is_drawing = FALSE; /* by a server that does not seem to hang */
 
 		next = each->next;
-		if (is_drawing_for(fleet, request, now_us))
+		FOR_EACH_SERVER (fleet, drawing)
+			is_drawing |= drawing->batch_request == request &&
+				      pool_server_drawing(drawing) > 0 &&
+				      !pool_server_seems_to_hang(drawing, now_us);
+		if (is_drawing)
 			continue;
 		server = pool_fleet_choose_for_batch(fleet, request->count, now_us);
 		if (server != NULL) {

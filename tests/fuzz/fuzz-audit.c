@@ -103,6 +103,5 @@ int LLVMFuzzerTestOneInput(const guint8 *data, gsize size)
 	g_assert_null(ctl_audit_reader_next(reader));
 	g_assert_cmpuint(n_complaints, ==, n_bad);
 	g_assert_true(reader->any_bad == (n_bad > 0));
-	g_assert_cmpuint(reader->read_bytes, ==, size);
 	return 0;
 }

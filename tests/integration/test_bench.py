@@ -109,10 +109,23 @@ class OpenLoop(BenchTest):
 
 class Failures(BenchTest):
     def test_wrong_options(self):
-        """The unit test load-options tests all values."""
         for arguments, words in (
-                (("--connections", 0), ("--connections", '"0"', "1 to 100000")),
-                (("--calls", 1, "--rate", 1), ("--calls", "--rate")),
+                *((("--connections", value), (f'--connections: "{value}"', "1 to 100000"))
+                  for value in (0, 100001, -1, 1.5, "")),
+                *((("--duration", value), (f'--duration: "{value}"', "0.01 to 86400"))
+                  for value in (0.009, 86401, "1s", "nan", "0x1", "")),
+                (("--in-flight", 65537), ("1 to 65536",)),
+                (("--threads", 1025), ("1 to 1024",)),
+                (("--warmup", -1), ("0 to 3600",)),
+                (("--rate", 0), ("1 to 100000000",)),
+                (("--calls", 0), ("1 to 1000000000000000",)),
+                (("--call", "get"), ('"get" is not one of get_id, get_ids, get_id_runs, ',)),
+                (("--count", 1000001), ("1 to 1000000",)),
+                (("--idle-connections", 100001), ("0 to 100000",)),
+                *((("--calls", 1, option, 1), ("--calls and " + option,))
+                  for option in ("--duration", "--warmup", "--rate")),
+                (("--connections", 2, "--threads", 3), ("3 is more than the 2 --connections",)),
+                (("--count", 1), ("--count has no effect with --call get_id",)),
                 (("--server", "a:b:c"), ("a:b:c",)),
                 (("--zookeeper", "a"), ("bench", "--zookeeper")),
                 (("x",), ("bench takes no argument", '"x"'))):

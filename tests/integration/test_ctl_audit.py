@@ -377,23 +377,6 @@ class MuchData(AuditTest):
                 self.assertEqual(self.interrupt(process, number), ("", ""))
                 wait_for(lambda: not list(self.temporary.iterdir()), "sort to remove its files")
 
-    def test_progress(self):
-        leader, follower = os.openpty()
-        self.addCleanup(os.close, leader)
-        path = self.file("log", line(1), "x\n", line(2))
-        done = subprocess.run([SNOWFLAKECTL, "audit", "--duplicates", path], check=False,
-                              env=CTL_ENVIRONMENT, stderr=follower, stdout=subprocess.PIPE,
-                              timeout=HANG_GUARD_S)
-        os.close(follower)
-        said = b""
-        while not said.endswith(b"\r\x1b[K"):
-            said += os.read(leader, 4096)
-        self.assertEqual(done.returncode, 1)
-        self.assertEqual(said.replace(str(path).encode(), b"log"),
-                         b"\r\x1b[K0 of 0 MiB read\r\x1b[K"
-                         b"snowflakectl: log:2: damaged, not base64: \"x\"\r\n"
-                         b"\r\x1b[K1 of 2 entries compared\r\x1b[K")
-
 
 class OfAServer(ServerTest, CtlTest):
     def test_what_it_has_written(self):

@@ -171,7 +171,7 @@ class Merged(CtlTest):
             one.others = [one.of_another(0, worker_id=2, reserved_until_ms=now + 600_000),
                           one.of_another(0, worker_id=3, reserved_until_ms=now - 9_000)]
             table = cells(run(*servers(one), "workers").stdout)
-            self.assertEqual(["(ended)" in line[5] for line in table[1:]], [False, False, True])
+            self.assertEqual(["ended" in line[4] for line in table[1:]], [False, False, True])
 
     def test_a_list_that_another_server_has_fresher_is_not_missed(self):
         one, two = Told(worker_id=1), Told(worker_id=2)

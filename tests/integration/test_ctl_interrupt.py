@@ -46,18 +46,17 @@ class Interrupt(InterruptTest):
                          ("", "snowflakectl: interrupted; 1 of 2 pings were answered\n"))
 
     def test_before_anything_was_printed(self):
-        for command in (["id"], ["ping"], ["workers"], ["top"]):
-            for json_option in ((), ("--json",)):
-                with self.subTest(command, json=json_option):
-                    listener, address = hanging(self)
-                    process = self.start(*command, "--server", address, "--timeout", 3600000,
-                                         *json_option)
-                    with listener.accept()[0]:
-                        output, errors = self.interrupt(process)
-                    self.assertEqual(errors, "")
-                    self.assertEqual(json.loads(output) if json_option else output,
-                                     {"error": "interrupted", "kind": "interrupted"}
-                                     if json_option else "")
+        for command in (["id"], ["ping"], ["workers"],
+                        *(["--json", name] for name in ("id", "ping", "workers", "top"))):
+            with self.subTest(command):
+                listener, address = hanging(self)
+                process = self.start(*command, "--server", address, "--timeout", 3600000)
+                with listener.accept()[0]:
+                    output, errors = self.interrupt(process)
+                self.assertEqual(errors, "")
+                self.assertEqual(json.loads(output) if command[0] == "--json" else output,
+                                 {"error": "interrupted", "kind": "interrupted"}
+                                 if command[0] == "--json" else "")
 
     def test_decoded_from_a_pipe(self):
         process = self.start("decode", "--json", stdin=subprocess.PIPE)

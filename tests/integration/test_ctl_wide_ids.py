@@ -1,18 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""snowflakectl with ULIDs and UUIDs: printing, decoding and converting."""
+"""snowflakectl with ULIDs and UUIDs: printing and decoding."""
 import json
-import random
 import re
 import uuid
 
 from ctl import CtlTest, run
-from harness import EPOCH_MS, ServerTest, SharedServerTest, scaled
+from harness import ServerTest, SharedServerTest
 
 ULID = r"[0-7][0-9A-HJKMNP-TV-Z]{25}"
 UUID7 = r"[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}"
 OF_ID = 2124110575825846272
 UUID_OF_IT = "01a1fdfa-4600-7000-8005-55d780452831"
-LAST_ID = 2**63 - 1
 
 
 def uuid7(time_ms):
@@ -42,7 +40,8 @@ class Asking(SharedServerTest, CtlTest):
         numbers = []
         for _ in range(3):
             numbers += map(int, self.ask("id", "-n", 3).split())
-            numbers += map(int, self.ask("convert", *self.ask("uuid", "-n", 3).split()).split())
+            uuids = self.ask("uuid", "-n", 3).split()
+            numbers += [int(one["id"]) for one in json.loads(self.ask("decode", "--json", *uuids))]
         self.assertEqual(sorted(set(numbers)), numbers)
         self.assertEqual({number >> 12 & 1023 for number in numbers}, {3 << 5 | 9})
 
@@ -72,62 +71,6 @@ class OfAnotherLayout(ServerTest, CtlTest):
         self.assert_fails(done, 1, "UnsupportedLayout", "--layout twitter")
         self.assertEqual(json.loads(done.stdout)["kind"], "unsupported")
         self.assertRegex(self.assert_ok(run("--server", f"{host}:{port}", "ulid")), ULID)
-
-
-class Converting(CtlTest):
-    def convert(self, *arguments):
-        return self.assert_ok(run("convert", *arguments)).split()
-
-    def test_there_and_back(self):
-        rng = random.Random(9562)
-        numbers = [0, 1, OF_ID, LAST_ID, *(rng.getrandbits(63) for _ in range(scaled(1000, 50)))]
-        uuids = self.convert(*numbers)
-        self.assertEqual(list(map(int, self.convert(*uuids))), numbers)
-        self.assertEqual(list(map(int, self.convert(*map(str.upper, uuids)))), numbers)
-        for number, text in zip(numbers, uuids):
-            parsed = uuid.UUID(text)  # compare with Python's parser
-            self.assertEqual((parsed.version, parsed.variant), (7, uuid.RFC_4122))
-            self.assertEqual(parsed.int >> 80, (number >> 22) + EPOCH_MS)
-        self.assertEqual([text for _, text in sorted(zip(numbers, uuids))], sorted(uuids))
-
-    def test_another_uuid_each_time(self):
-        """Each UUID has the same range, with which databases find it."""
-        uuids = self.convert(*[OF_ID] * 1000)
-        self.assertEqual(len(set(uuids)), 1000)
-        self.assertEqual({text.replace("-", "")[:19] for text in uuids},
-                         {UUID_OF_IT.replace("-", "")[:19]})
-
-    def test_forms(self):
-        self.assertEqual(self.convert(UUID_OF_IT), [str(OF_ID)])
-        self.assertEqual(self.convert(self.convert(hex(OF_ID))[0]), [str(OF_ID)])
-        self.assertEqual(json.loads(self.assert_ok(run("--json", "convert", UUID_OF_IT))),
-                         [str(OF_ID)])
-
-    def test_refusals(self):
-        cases = (
-            ("", "is neither a UUID nor a decimal ID"),
-            ("abc", "is neither a UUID nor a decimal ID"),
-            ("-1", "unknown option"),
-            (str(2**63), "is above 9223372036854775807"),
-            ("01ARZ3NDEKTSV4RRFFQ69G5FAV", "is neither a UUID nor a decimal ID"),
-            (UUID_OF_IT[:-1] + "g", "not a UUID"),
-            (UUID_OF_IT.replace("-7", "-4"), "version 7"),
-            (UUID_OF_IT.replace("-8", "-c"), "version 7"),
-            ("f81d4fae-7dec-11d0-a765-00a0c91e6bf6", "version 1"),
-            (uuid7(EPOCH_MS - 1), "outside the layout"),
-            (uuid7(EPOCH_MS + 2**41), "outside the layout"),
-        )
-        for text, words in cases:
-            with self.subTest(text):
-                done = run("convert", text)
-                self.assert_fails(done, 2 if text == "-1" else 1, words)
-                self.assertEqual(done.stdout, "")
-        self.assert_fails(run("convert"), 2, "convert takes a UUID or an ID")
-
-    def test_the_good_ones_among_bad_ones(self):
-        done = run("convert", "abc", UUID_OF_IT)
-        self.assert_fails(done, 1, "abc")
-        self.assertEqual(done.stdout, f"{OF_ID}\n")
 
 
 class Decoding(CtlTest):

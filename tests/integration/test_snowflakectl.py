@@ -159,20 +159,14 @@ class Decode(CtlTest):
         self.assertTrue(done.stderr.replace("\n", "").isprintable(), done.stderr)
 
     def test_the_text(self):
-        head = ("                 id  time (UTC)                local time                     "
-                "datacenter  worker  sequence\n")
-        line = (" 910499571847892992  2017-09-20T13:43:08.849Z  {}          "
-                "17      25         0\n")
-        utc = line.format("2017-09-20T13:43:08.849+00:00")
+        text = ("                 id  time (UTC)                datacenter  worker  sequence\n"
+                " 910499571847892992  2017-09-20T13:43:08.849Z          17      25         0\n")
         for arguments in (("910499571847892992",), ("0x0ca2be895c239000",),
                           ("0XCA2BE895C239000",), ("--from", "crockford", "0s8nyh5e27400")):
             with self.subTest(arguments):
-                self.assertEqual(self.assert_ok(run("decode", *arguments)), head + utc)
-        self.assertEqual(self.assert_ok(run("decode", "910499571847892992",
-                                            environment={"TZ": "Asia/Kolkata"})),
-                         head + line.format("2017-09-20T19:13:08.849+05:30"))
+                self.assertEqual(self.assert_ok(run("decode", *arguments)), text)
         done = run("decode", "abc", "910499571847892992", "9223372036854775808")
-        self.assertEqual((done.returncode, done.stdout), (1, head + utc))
+        self.assertEqual((done.returncode, done.stdout), (1, text))
         self.assertRegex(done.stderr, '^snowflakectl: "abc" is .*\nsnowflakectl: "92.*8" is .*\n$')
 
     def test_the_json(self):

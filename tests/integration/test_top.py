@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""snowflakectl top: the state of all servers, on a terminal and elsewhere."""
+"""snowflakectl top: the state of all servers, on a terminal and as JSON."""
 import json
 import re
 import signal
@@ -196,20 +196,6 @@ class OnATerminal(CtlTest):
                 self.assertEqual(len(re.findall(r"\x1b\[[1-9]", terminal.output)),
                                  terminal.output.count("\x1b[0m"))
 
-    def test_a_terminal_that_has_text_alone(self):
-        """A terminal such as the shell in an editor: no redrawing, and no key except q."""
-        server = Counting()
-        with Terminal([SNOWFLAKECTL, *servers(server), "top", "-i", 100],
-                      environment={"TERM": "dumb"}) as terminal:
-            terminal.wait_output(lambda output: output.count("(press q to quit)") == 1)
-            server.said.state = "draining"
-            terminal.wait_output(lambda output: "draining" in output)
-            terminal.type(">rq")
-            self.assertEqual(terminal.wait_end(), 0)
-            self.assertNotIn("\x1b", terminal.output)
-            self.assertGreater(terminal.output.count("(press q to quit)"), 1)
-            self.assertTrue(terminal.is_as_before())
-
     def test_what_is_wrong_leaves_the_list_half_of_the_screen(self):
         dead = [dead_address(self) for _ in range(30)]
         with top_on_terminal(Counting(worker_id=1), *dead) as terminal:
@@ -260,21 +246,13 @@ class Elsewhere(CtlTest):
         # reported once as long as it lasts
         self.assertEqual(said, f"snowflakectl: {nobody}: cannot connect: Connection refused\n")
 
-    def test_tables_one_after_the_other(self):
-        one, two = Counting(10, worker_id=1), Counting(1000, worker_id=2)
-        lines = Lines(self, *servers(one, two), "top", "-i", 300, "--sort", "ids",
-                      "--reverse")
-        tables = []
-        for _ in range(3):
-            tables.append([lines.next().rstrip("\n") for _ in range(6)])
-        for n, (title, head, first, second, totals, empty) in enumerate(tables):
-            self.assertRegex(title, r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\+00:00$")
-            self.assertRegex(head, r"^worker  address +state +IDs/s  calls/s  round trip +clock  "
-                                   r"reserved for  connections$")
-            self.assertEqual([first.split()[0], second.split()[0]], ["0/1", "0/2"])
-            self.assertRegex(totals, "^2 of 2 serving, " + ("- IDs/s" if n == 0 else r"\d+ IDs/s"))
-            self.assertEqual(empty, "")
-        self.assertNotIn("\x1b", str(tables))
+    def test_it_is_not_drawn(self):
+        server = Counting()
+        self.assert_fails(run(*servers(server), "top"), 2, "top draws on a terminal", "--json")
+        with Terminal([SNOWFLAKECTL, *servers(server), "top"],
+                      environment={"TERM": "dumb"}) as terminal:
+            self.assertEqual(terminal.wait_end(), 2)
+            self.assertIn("top draws on a terminal", terminal.output)
 
     def test_numbers_that_lie(self):
         one = Counting(worker_id=1)

@@ -300,9 +300,8 @@ MUTANTS = [
     mutant("servers are tried in their order", POOL,
            (ENDPOINTS, "from + pool_endpoints_random(self, end - from);", "from;")),
     mutant("a need does not replace a lost server", POOL,
-           (FLEET, "if (self->needed_since_us == POOL_NEVER_US)\n"
-                   "\t\treturn self->replace_at_us;",
-                   "if (TRUE)\n\t\treturn self->replace_at_us;")),
+           (FLEET, "if (self->needed_since_us != POOL_NEVER_US)\n\t\tdue_us",
+                   "if (FALSE)\n\t\tdue_us")),
     mutant("a server with two names is tried again at once", POOL,
            (FLEET, "has_twin) {\n\t\tbackoff_us = TWIN_BACKOFF_US;",
                       "has_twin) {\n\t\tbackoff_us = 1;")),

@@ -12,8 +12,7 @@ import sys
 
 def names_in_header(path):
     with open(path, encoding="utf-8") as header:
-        return set(re.findall(r"^SNOWFLAKE_[A-Z]+_EXPORT[^;]*?(\w+) ?\(", header.read(),
-                              re.MULTILINE))
+        return set(re.findall(r"^\w[^;(]*\b(snowflake_\w+)\(", header.read(), re.MULTILINE))
 
 
 def names_in_library(path, *options):

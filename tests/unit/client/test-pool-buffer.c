@@ -42,7 +42,7 @@ static gboolean take(PoolBuffer *hand, PoolSlot *slot, gint64 *out_id)
 static void check_count(const PoolBuffer *hand, guint64 prefetched, guint64 taken,
 			guint64 discarded)
 {
-	PoolBufferCount count = pool_buffer_count(hand);
+	SnowflakePoolStatistics count = pool_buffer_count(hand);
 
 	g_assert_cmpuint(count.prefetched, ==, prefetched);
 	g_assert_cmpuint(count.taken, ==, taken);

@@ -9,7 +9,7 @@ import re
 import subprocess
 import sys
 
-COMMANDS = ["id", "ulid", "uuid", "decode", "convert", "layouts", "range", "ping",
+COMMANDS = ["id", "ulid", "uuid", "decode", "layouts", "range", "ping",
             "status", "workers", "top", "registry", "audit", "config", "bench", "completion",
             "help"]
 COLUMNS = 80

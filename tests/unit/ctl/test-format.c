@@ -11,27 +11,24 @@ TEST("/ctl-format/until", test_until)
 {
 	static const struct {
 		gint64 until_ms;
-		const char *full;
-		const char *brief;
+		const char *text;
 	} cases[] = {
-		{0, "-", "-"},
-		{-1, "-", "-"},
-		{G_MININT64, "-", "-"},
-		{G_MAXINT64, "-", "-"},
-		{CTL_FORMAT_MAX_TIME_MS + 1, "-", "-"},
-		{NOW_MS, "2026-11-22T14:09:28.660Z", "for 0 s"},
-		{NOW_MS + 8999, "2026-11-22T14:09:37.659Z", "for 8 s"},
-		{NOW_MS - 1, "2026-11-22T14:09:28.659Z (ended)", "ended 0 s ago"},
-		{NOW_MS - DAY, "2026-11-21T14:09:28.660Z (ended)", "ended 24 h ago"},
-		{1, "1970-01-01T00:00:00.001Z (ended)", "ended 20779 d ago"},
+		{0, "-"},
+		{-1, "-"},
+		{G_MININT64, "-"},
+		{G_MAXINT64, "-"},
+		{CTL_FORMAT_MAX_TIME_MS + 1, "-"},
+		{NOW_MS, "for 0 s"},
+		{NOW_MS + 8999, "for 8 s"},
+		{NOW_MS - 1, "ended 0 s ago"},
+		{NOW_MS - DAY, "ended 24 h ago"},
+		{1, "ended 20779 d ago"},
 	};
 
 	for (gsize i = 0; i < G_N_ELEMENTS(cases); i++) {
-		g_autofree char *full = ctl_format_until(cases[i].until_ms, NOW_MS);
-		g_autofree char *brief = ctl_format_until_short(cases[i].until_ms, NOW_MS);
+		g_autofree char *text = ctl_format_until(cases[i].until_ms, NOW_MS);
 
-		g_assert_cmpstr(full, ==, cases[i].full);
-		g_assert_cmpstr(brief, ==, cases[i].brief);
+		g_assert_cmpstr(text, ==, cases[i].text);
 	}
 }
 
@@ -143,25 +140,5 @@ TEST("/ctl-format/parse-time", test_parse_time)
 		g_assert_cmpint(ctl_format_parse_time(CASES[i].text, &time_ms), ==,
 				CASES[i].time_ms >= 0);
 		g_assert_cmpint(time_ms, ==, CASES[i].time_ms);
-	}
-}
-
-/* In Dublin, summer time is the standard time, and the time in winter is an hour behind it. */
-TEST("/ctl-format/local-time", test_local_time)
-{
-	static const struct {
-		gint64 time_ms;
-		const char *text;
-	} CASES[] = {
-		{G_GINT64_CONSTANT(1700000000000), "2023-11-14T22:13:20+00:00"},
-		{G_GINT64_CONSTANT(1690000000000), "2023-07-22T05:26:40+01:00"},
-	};
-
-	g_setenv("TZ", "IST-1GMT0,M10.5.0,M3.5.0/1", TRUE);
-	for (gsize i = 0; i < G_N_ELEMENTS(CASES); i++) {
-		g_autoptr(GDateTime) local = ctl_format_local_time(CASES[i].time_ms);
-		g_autofree char *text = g_date_time_format(local, "%Y-%m-%dT%H:%M:%S%:z");
-
-		g_assert_cmpstr(text, ==, CASES[i].text);
 	}
 }

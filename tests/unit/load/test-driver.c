@@ -323,7 +323,7 @@ static LoadDriver *run_load(Load *load)
 	g_assert_no_error(error);
 	config = make_config(load, wire);
 	load_driver_start(driver, &config);
-	g_assert_true(load_driver_wait(driver, NULL));
+	load_driver_wait(driver);
 	for (guint i = 0; i < n_servers; i++)
 		server_stop(&load->servers[i]);
 	return driver;
@@ -390,8 +390,6 @@ TEST("/load-driver/errors", errors_are_reported)
 		g_autoptr(LoadDriver) driver = run_load(&load);
 		const LoadTally *tally = load_driver_tally(driver);
 
-		guint64 answered = 0, errors = 0;
-
 		g_test_message("%s", tally->first_error);
 		g_assert_nonnull(tally->first_error);
 		g_assert_true(g_pattern_match_simple(cases[i].error, tally->first_error));
@@ -399,8 +397,6 @@ TEST("/load-driver/errors", errors_are_reported)
 		g_assert_cmpuint(tally->errors, ==, 1);
 		g_assert_cmpuint(tally->errors_of[cases[i].kind], ==, 1);
 		g_assert_cmpuint(tally->sent_again, ==, 0);
-		load_driver_count(driver, &answered, &errors);
-		g_assert_cmpuint(errors, <=, 1);
 	}
 }
 
