@@ -24,47 +24,26 @@ static gboolean read_text(const char *path, char **out_text, gsize *out_length, 
 	g_autofree char *escaped = text_escape(path, strlen(path));
 	FILE *file;
 	struct stat st;
-	gboolean is_there = stat(path, &st) == 0;
 
 	/* a FIFO would block a server that rereads the file; if stat() fails, opening fails too */
-	if (is_there && !S_ISREG(st.st_mode)) {
-		g_set_error(error, G_FILE_ERROR, G_FILE_ERROR_INVAL, "%s is not a regular file",
-			    escaped);
-		return FALSE;
-	}
+	if (stat(path, &st) == 0 && !S_ISREG(st.st_mode))
+		return text_set_error(error, G_FILE_ERROR, G_FILE_ERROR_INVAL,
+				      "%s is not a regular file", escaped);
 	file = fopen(path, "re");
-	if (file == NULL) {
-		int fault = errno;
-
-		g_set_error(error, G_FILE_ERROR, g_file_error_from_errno(fault),
-			    "cannot open %s: %s", escaped, g_strerror(fault));
-		return FALSE;
-	}
+	if (file == NULL)
+		return text_set_error(error, G_FILE_ERROR, (int)g_file_error_from_errno(errno),
+				      "cannot open %s: %s", escaped, g_strerror(errno));
 	/* the size of a file in /proc is 0, whatever it contains */
 	*out_text = g_malloc(MAX_BYTES + 1);
 	*out_length = fread(*out_text, 1, MAX_BYTES + 1, file);
 	fclose(file);
 	if (*out_length > MAX_BYTES) {
 		g_clear_pointer(out_text, g_free);
-		g_set_error(error, G_FILE_ERROR, G_FILE_ERROR_INVAL,
-			    "%s has more than %d bytes, the limit", escaped, MAX_BYTES);
-		return FALSE;
+		return text_set_error(error, G_FILE_ERROR, G_FILE_ERROR_INVAL,
+				      "%s has more than %d bytes, the limit", escaped, MAX_BYTES);
 	}
 	(*out_text)[*out_length] = '\0';
 	return TRUE;
-}
-
-/* @file: with a heading after that of the group, if there is one */
-static gboolean read_heading(Reading *self, GKeyFile *file, GError **error)
-{
-	g_auto(GStrv) groups = g_key_file_get_groups(file, NULL);
-	const char *last = groups[g_strv_length(groups) - 1];
-	g_autofree char *escaped = text_escape(last, strlen(last));
-
-	self->in_group = g_strv_length(groups) == 1;
-	return self->in_group ||
-	       text_set_bad_value(error, "unknown group [%s]; the only group is [%s]", escaped,
-				  self->group);
 }
 
 /* Reads one line. GLib parses each line as a file of its own, because its errors contain no line.
@@ -83,8 +62,17 @@ static gboolean read_line(Reading *self, char *line, guint number, GError **erro
 	if (!g_key_file_load_from_data(file, text, strlen(text), G_KEY_FILE_KEEP_TRANSLATIONS,
 				       NULL))
 		return text_refuse_value(error, g_strstrip(line), "is not KEY=VALUE");
-	if (*g_strchug(line) == '[')
-		return read_heading(self, file, error);
+	if (*g_strchug(line) == '[') {
+		g_auto(GStrv) groups = g_key_file_get_groups(file, NULL);
+		const char *last = groups[g_strv_length(groups) - 1];
+		g_autofree char *escaped = text_escape(last, strlen(last));
+
+		/* the first group is that of @text */
+		self->in_group = g_strv_length(groups) == 1;
+		return self->in_group ||
+		       text_set_bad_value(error, "unknown group [%s]; the only group is [%s]",
+					  escaped, self->group);
+	}
 	keys = g_key_file_get_keys(file, self->group, NULL, NULL);
 	if (keys == NULL || keys[0] == NULL)
 		return TRUE; /* a comment, or empty */
