@@ -68,8 +68,8 @@ Uuid uuid_from_id(gint64 id, guint64 random);
 gboolean uuid_to_id(Uuid uuid, gint64 *out_id, GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
 /*
- * A source of increasing ULIDs (ulid.h), or of increasing UUIDs of the plain kind, for any number of
- * threads. Each is greater than all those that were returned before its draw began. If the clock
+ * A source of increasing ULIDs (ulid.h), or of increasing UUIDs of the plain kind, for any number
+ * of threads. Each is greater than all those that were returned before its draw began. If the clock
  * steps back, the time of the last one is used until the clock is past it.
  *
  * A child of fork() continues in a later millisecond. If another thread was drawing at the time of

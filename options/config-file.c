@@ -93,7 +93,7 @@ gboolean config_file_read(const char *path, const char *group, ConfigFileFunc ta
 	Reading reading = {group, FALSE, seen, take, user_data};
 	g_autofree char *text = NULL;
 	g_auto(GStrv) lines = NULL;
-	gsize length;
+	gsize length = 0;
 
 	if (!read_text(path, &text, &length, error))
 		return FALSE;

@@ -283,7 +283,7 @@ gboolean claim_record_from_json(const char *text, gsize length, ClaimRecord *out
 {
 	g_autoptr(JsonObject) object = strict_json_parse_record(text, length, error);
 	const char *program, *host, *version, *transport = NULL;
-	gint64 port, pid, started_ms, worker_id = -1, session_timeout_ms = 0;
+	gint64 port, pid, started_ms = 0, worker_id = -1, session_timeout_ms = 0;
 	gboolean is_tls;
 
 	if (object == NULL || !get_kind(object, &program, &port, error))
