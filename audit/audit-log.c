@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "audit/audit-log.h"
 
-#include <errno.h>
 #include <gio/gio.h>
 #include <stdatomic.h>
 
@@ -10,7 +9,9 @@
 #include "audit/sink.h"
 #include "common/log.h"
 #include "common/thread.h"
+#include "core/clock.h"
 #include "core/random.h"
+#include "core/text.h"
 
 /* How long the thread pauses after it has written all draws. While there are no draws, the pause
  * doubles up to a maximum. The rings hold the draws that arrive in the meantime. */
@@ -64,7 +65,7 @@ typedef struct {
 	AuditLines lines; /* lines to write or to retry */
 	/* protected by the mutex */
 	pthread_mutex_t mutex;
-	pthread_cond_t changed; /* uses the monotonic clock */
+	pthread_cond_t changed;
 	Orders orders;
 	gboolean has_orders; /* a request was made since the last pause */
 	gboolean ended;
@@ -81,14 +82,6 @@ struct _AuditLog {
 	GPtrArray *producers; /* (element-type AuditProducer) */
 	gsize queue_bytes;
 };
-
-/* Waits until @at_us, or for a change. Returns %FALSE at @at_us. The caller holds the mutex. */
-static gboolean wait_for_change(Writer *self, gint64 at_us)
-{
-	const struct timespec at = {at_us / G_USEC_PER_SEC, at_us % G_USEC_PER_SEC * 1000};
-
-	return pthread_cond_timedwait(&self->changed, &self->mutex, &at) != ETIMEDOUT;
-}
 
 /* The thread of a writer */
 
@@ -110,7 +103,7 @@ static void fill_lines(Writer *self)
 				if (source->draw.missing > 0)
 					audit_lines_append_missing(&self->lines,
 								   source->draw.missing);
-				audit_sink_report_missing(&self->report, source->draw.missing);
+				self->report.unlogged_missing += source->draw.missing;
 			}
 			source->at = audit_lines_append(&self->lines, &source->draw, source->at,
 							max_lines);
@@ -136,7 +129,7 @@ static gboolean write_lines(Writer *self, const Orders *orders)
 	g_autoptr(GError) error = NULL;
 
 	if (self->sink->ops->write(self->sink, self->lines.bytes, limit_ms, &error)) {
-		audit_sink_report_success(&self->report);
+		self->report.n_consecutive_failures = 0;
 		atomic_fetch_add_explicit(&self->written_ids, self->lines.n_ids,
 					  memory_order_release);
 		atomic_fetch_add_explicit(&self->reported_ids, self->lines.n_missing,
@@ -208,7 +201,8 @@ static gpointer writer_thread(gpointer user_data)
 		pthread_mutex_lock(&self->mutex);
 		if (self->orders.finish)
 			until_us = MIN(until_us, self->orders.finish_at_us);
-		while (ms > 0 && !self->has_orders && wait_for_change(self, until_us))
+		while (ms > 0 && !self->has_orders &&
+		       clock_wait_until(&self->changed, &self->mutex, until_us) == 0)
 			;
 		self->has_orders = FALSE;
 		pthread_mutex_unlock(&self->mutex);
@@ -254,7 +248,7 @@ static void writer_free(gpointer pointer)
 	self->sink->ops->free(self->sink);
 	for (guint i = 0; i < self->sources->len; i++)
 		audit_ring_free(((Source *)self->sources->pdata[i])->ring);
-	audit_sink_report_clear(&self->report);
+	g_free(self->report.last_error);
 	g_free(self->name);
 	g_ptr_array_unref(self->sources);
 	audit_lines_clear(&self->lines);
@@ -266,7 +260,6 @@ static void writer_free(gpointer pointer)
 void audit_log_add_sink(AuditLog *self, AuditSink *sink, const char *name)
 {
 	Writer *writer = g_new0(Writer, 1);
-	pthread_condattr_t monotonic;
 
 	writer->sink = sink;
 	writer->name = g_strdup(name);
@@ -274,10 +267,7 @@ void audit_log_add_sink(AuditLog *self, AuditSink *sink, const char *name)
 	writer->sources = g_ptr_array_new_with_free_func(g_free);
 	audit_lines_init(&writer->lines);
 	pthread_mutex_init(&writer->mutex, NULL);
-	pthread_condattr_init(&monotonic);
-	pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-	pthread_cond_init(&writer->changed, &monotonic);
-	pthread_condattr_destroy(&monotonic);
+	pthread_cond_init(&writer->changed, NULL);
 	g_ptr_array_add(self->writers, writer);
 }
 
@@ -341,11 +331,9 @@ gboolean audit_log_start(AuditLog *self, GError **error)
 		Writer *writer = self->writers->pdata[i];
 		int failure = thread_start(&writer->thread, "audit", writer_thread, writer);
 
-		if (failure != 0) {
-			g_set_error(error, G_IO_ERROR, g_io_error_from_errno(failure),
-				    "cannot start a thread: %s", g_strerror(failure));
-			return FALSE;
-		}
+		if (failure != 0)
+			return text_set_error(error, G_IO_ERROR, g_io_error_from_errno(failure),
+					      "cannot start a thread: %s", g_strerror(failure));
 		writer->running = TRUE;
 	}
 	return TRUE;
@@ -374,7 +362,8 @@ void audit_log_join(AuditLog *self)
 
 		pthread_mutex_lock(&writer->mutex);
 		until_us = writer->orders.finish_at_us + END_SPARE_MS * G_TIME_SPAN_MILLISECOND;
-		while (writer->running && !writer->ended && wait_for_change(writer, until_us))
+		while (writer->running && !writer->ended &&
+		       clock_wait_until(&writer->changed, &writer->mutex, until_us) == 0)
 			;
 		writer->hangs = writer->running && !writer->ended;
 		pthread_mutex_unlock(&writer->mutex);
@@ -407,11 +396,8 @@ gboolean audit_log_get_sink(const AuditLog *self, guint nth, AuditSinkStatus *ou
 	writer = self->writers->pdata[nth];
 	/* read this first, so that it cannot exceed the number of IDs that were put */
 	written = atomic_load_explicit(&writer->written_ids, memory_order_acquire);
-	for (guint i = 0; i < writer->sources->len; i++) {
-		const Source *source = writer->sources->pdata[i];
-
-		put += audit_ring_put_ids(source->ring);
-	}
+	for (guint i = 0; i < writer->sources->len; i++)
+		put += audit_ring_put_ids(((const Source *)writer->sources->pdata[i])->ring);
 	*out_status = (AuditSinkStatus){
 		.sink = writer->name,
 		.queued_ids = put - written,

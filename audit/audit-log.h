@@ -23,15 +23,10 @@ typedef struct _AuditLog AuditLog;
 /* A thread that draws. */
 typedef struct _AuditProducer AuditProducer;
 
-/**
- * audit_log_new:
+/* Opens the files. Connections to servers are made later.
  * @targets: (element-type AuditTarget): 0 or more
  * @queue_bytes: size of each queue, rounded down to a power of two; 1 KiB or more
- *
- * Opens the files. Connections to servers are made later.
- *
- * Returns: (transfer full): a log, or %NULL with a GFileError set
- */
+ * Returns: (transfer full): a log, or %NULL with a GFileError set */
 AuditLog *audit_log_new(const GPtrArray *targets, gsize queue_bytes, GError **error);
 /* Frees the log and its producers. Ends the log's threads, even if some lines have not been
  * written. */

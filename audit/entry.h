@@ -33,16 +33,11 @@ typedef struct {
 	guint8 bytes[AUDIT_ENTRY_MAX_LINE_BYTES / 4 * 3 + 3];
 } AuditEntry;
 
-/**
- * audit_entry_parse:
+/* Accepts exactly what Thrift libraries write, including the original service's library: the
+ * fields in order, no other fields, no bytes after them, and base64 without whitespace.
  * @line: the line without its newline
  * @out_entry: (out): undefined on failure
- *
- * Accepts exactly what Thrift libraries write, including the original service's library: the fields
- * in order, no other fields, no bytes after them, and base64 without whitespace.
- *
- * Returns: (nullable): %NULL, or what is wrong with the line
- */
+ * Returns: (nullable): %NULL, or what is wrong with the line */
 const char *audit_entry_parse(const char *line, gsize length,
 			      AuditEntry *out_entry) G_GNUC_WARN_UNUSED_RESULT;
 

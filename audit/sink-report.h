@@ -14,30 +14,23 @@ typedef struct {
 	const char *sink; /* the name of the sink in the log; borrowed */
 	/* the last event says that the sink fails; any thread can read it */
 	_Atomic gboolean is_failing;
-	guint n_consecutive_failures;
+	guint n_consecutive_failures; /* the user sets it to 0 after a success */
 	/* the current or last outage, which begins with the event that the sink fails */
 	guint n_outage_failures;
 	gint64 failed_first_at_us, failed_last_at_us;
-	char *last_error;         /* (nullable) */
+	char *last_error;         /* (nullable): freed by the user */
 	guint64 dropped_at_start; /* IDs that were dropped before it */
 	guint64 dropped_reported; /* IDs that were dropped before it, or are in an event */
 	gint64 next_drop_event_at_us;
-	/* missing IDs that lines in the sink report, but no event yet */
+	/* missing IDs that no event has reported yet; the user adds those that a line in the sink
+	 * reports */
 	guint64 unlogged_missing;
 	gint64 next_gap_event_at_us;
 } AuditSinkReport;
 
-void audit_sink_report_clear(AuditSinkReport *self);
-
 /* Takes note of a failed write. @dropped_ids: as below */
 void audit_sink_report_failure(AuditSinkReport *self, const char *error, guint64 dropped_ids,
 			       gint64 now_us);
-
-/* Takes note of a successful write. */
-void audit_sink_report_success(AuditSinkReport *self);
-
-/* Takes note of a line in the sink that reports @ids as missing. */
-void audit_sink_report_missing(AuditSinkReport *self, guint64 ids);
 
 /* Logs what is due.
  * @dropped_ids: number of IDs that were dropped since the start

@@ -93,17 +93,11 @@ void audit_target_free(AuditTarget *self)
 
 static gboolean set_file_error(const char *path, const char *verb, int code, GError **error)
 {
-	g_set_error(error, G_FILE_ERROR, g_file_error_from_errno(code), "cannot %s %s: %s", verb,
-		    path, g_strerror(code));
-	return FALSE;
+	return text_set_error(error, G_FILE_ERROR, (int)g_file_error_from_errno(code),
+			      "cannot %s %s: %s", verb, path, g_strerror(code));
 }
 
-static gboolean set_not_regular(const char *path, GError **error)
-{
-	g_set_error(error, G_FILE_ERROR, G_FILE_ERROR_INVAL, "cannot log to %s: not a regular file",
-		    path);
-	return FALSE;
-}
+#define NOT_REGULAR "cannot log to %s: not a regular file"
 
 gboolean audit_target_check(const AuditTarget *self, GError **error)
 {
@@ -113,7 +107,8 @@ gboolean audit_target_check(const AuditTarget *self, GError **error)
 	if (self->path == NULL)
 		return TRUE;
 	if (stat(self->path, &status) == 0 && !S_ISREG(status.st_mode))
-		return set_not_regular(self->path, error);
+		return text_set_error(error, G_FILE_ERROR, G_FILE_ERROR_INVAL, NOT_REGULAR,
+				      self->path);
 	if (access(self->path, R_OK | W_OK) == 0 ||
 	    (errno == ENOENT && access(directory, W_OK | X_OK) == 0))
 		return TRUE;
@@ -141,7 +136,8 @@ static gboolean file_sink_open(FileSink *self, int *out_fd, gboolean *out_line_o
 		return set_file_error(self->path, "open", errno, error);
 	if (fstat(fd, &status) != 0 || !S_ISREG(status.st_mode)) {
 		close(fd);
-		return set_not_regular(self->path, error);
+		return text_set_error(error, G_FILE_ERROR, G_FILE_ERROR_INVAL, NOT_REGULAR,
+				      self->path);
 	}
 	*out_fd = fd;
 	*out_line_open =
@@ -217,12 +213,11 @@ AuditSink *audit_sink_new_file(const char *path, GError **error)
 
 	self->sink.ops = &FILE_OPS;
 	self->path = g_strdup(path);
-	if (!file_sink_open(self, &self->fd, &self->line_open, error)) {
-		g_free(self->path);
-		g_free(self);
-		return NULL;
-	}
-	return &self->sink;
+	if (file_sink_open(self, &self->fd, &self->line_open, error))
+		return &self->sink;
+	g_free(self->path);
+	g_free(self);
+	return NULL;
 }
 
 /* Scribe servers */
@@ -274,11 +269,8 @@ static void write_log_call(const ScribeSink *self, const GByteArray *lines, GByt
 	byte_writer_u8(out, BINARY_STOP);
 }
 
-static gboolean set_failure(GError **error, const char *what)
-{
-	g_set_error_literal(error, G_IO_ERROR, G_IO_ERROR_FAILED, what);
-	return FALSE;
-}
+#define set_failure(error, what)                                                                   \
+	text_set_error((error), G_IO_ERROR, G_IO_ERROR_FAILED, "%s", (what))
 
 /* Scribe's own server replies with the legacy header, even to a strict request. If a message is not
  * the reply to the call, the connection is closed, because the bytes after it cannot be trusted. */

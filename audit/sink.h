@@ -58,23 +58,15 @@ struct _AuditSink {
 	const AuditSinkOps *ops;
 };
 
-/**
- * audit_sink_new_file:
- *
- * Appends to a regular file. If the file does not exist, it is created, and owner and group can
+/* Appends to a regular file. If the file does not exist, it is created, and owner and group can
  * read it. If the file ends with an incomplete line, the first write ends that line.
- *
- * Returns: (transfer full): a sink, or %NULL with a GFileError set
- */
+ * Returns: (transfer full): a sink, or %NULL with a GFileError set */
 AuditSink *audit_sink_new_file(const char *path, GError **error);
 
 #define SCRIBE_DEFAULT_PORT     1463
 #define SCRIBE_DEFAULT_CATEGORY "snowflake"
 
-/**
- * audit_sink_new_scribe:
- * @address: copied
- *
+/*
  * Sends lines to a Scribe server, as messages of one category, with the call
  *
  *   enum ResultCode { OK, TRY_LATER }
@@ -82,8 +74,6 @@ AuditSink *audit_sink_new_file(const char *path, GError **error);
  *   ResultCode Log(1: list<LogEntry> messages)
  *
  * framed, in the binary protocol. Connects in the first write, and again after an error. If a reply
- * is lost, its messages are sent twice.
- *
- * Returns: (transfer full)
+ * is lost, its messages are sent twice. Returns: (transfer full). @address: copied
  */
 AuditSink *audit_sink_new_scribe(const Address *address, const char *category);

@@ -120,7 +120,7 @@ void client_connection_call(ClientConnection *self, const GByteArray *request,
 short client_connection_events(const ClientConnection *self)
 {
 	if (self->is_in_handshake)
-		return tls_stream_events(self->tls);
+		return self->tls->events;
 
 	gboolean has_to_send =
 		self->state == CLIENT_CONNECTION_CONNECTING ||

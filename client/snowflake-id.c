@@ -28,11 +28,11 @@ struct _SnowflakeLayout {
 };
 
 struct _SnowflakeUlidGenerator {
-	UlidGenerator generator;
+	UuidGenerator generator;
 };
 
 struct _SnowflakeUuidGenerator {
-	Uuid7Generator generator;
+	UuidGenerator generator;
 };
 
 /* Changes the domain of the error to that of this library. Returns: @done */
@@ -203,7 +203,7 @@ SnowflakeUlidGenerator *snowflake_ulid_generator_new(void)
 {
 	SnowflakeUlidGenerator *self = g_new0(SnowflakeUlidGenerator, 1);
 
-	ulid_generator_init(&self->generator, &realtime);
+	uuid_generator_init(&self->generator, &realtime);
 	return self;
 }
 
@@ -211,7 +211,7 @@ void snowflake_ulid_generator_free(SnowflakeUlidGenerator *self)
 {
 	if (self == NULL)
 		return;
-	ulid_generator_clear(&self->generator);
+	uuid_generator_clear(&self->generator);
 	g_free(self);
 }
 
@@ -228,7 +228,7 @@ SnowflakeUuidGenerator *snowflake_uuid_generator_new(void)
 {
 	SnowflakeUuidGenerator *self = g_new0(SnowflakeUuidGenerator, 1);
 
-	uuid7_generator_init(&self->generator, &realtime);
+	uuid_generator_init(&self->generator, &realtime);
 	return self;
 }
 
@@ -236,7 +236,7 @@ void snowflake_uuid_generator_free(SnowflakeUuidGenerator *self)
 {
 	if (self == NULL)
 		return;
-	uuid7_generator_clear(&self->generator);
+	uuid_generator_clear(&self->generator);
 	g_free(self);
 }
 
@@ -244,7 +244,7 @@ gboolean snowflake_uuid_generator_draw(SnowflakeUuidGenerator *self, SnowflakeUu
 				       GError **error)
 {
 	Uuid uuid;
-	gboolean done = uuid7_generator_draw(&self->generator, 1, &uuid, error);
+	gboolean done = uuid_generator_draw(&self->generator, 1, &uuid, error);
 
 	return set_uuid(done, &uuid, out_uuid, error);
 }

@@ -72,23 +72,24 @@ static Address *refuse_address(const char *text, const char *form, const char *f
 	return NULL;
 }
 
-/* Returns whether @text is the address of a local socket. "unix:7609" is not: it means port 7609 of
- * a host named unix. */
+/* Returns whether @text begins with @prefix, such as "unix:". "unix:7609" does not: it means port
+ * 7609 of a host named unix. */
+static gboolean has_prefix(const char *text, const char *prefix)
+{
+	const char *rest = text + strlen(prefix);
+
+	return g_str_has_prefix(text, prefix) &&
+	       (*rest == '\0' || rest[strspn(rest, G_CSET_DIGITS)] != '\0');
+}
+
 static gboolean is_local_socket(const char *text)
 {
-	const char *rest = text + strlen(LOCAL_PREFIX);
-
-	if (!g_str_has_prefix(text, LOCAL_PREFIX))
-		return *text == '@' || *text == '/';
-	return *rest == '\0' || rest[strspn(rest, G_CSET_DIGITS)] != '\0';
+	return *text == '@' || *text == '/' || has_prefix(text, LOCAL_PREFIX);
 }
 
 gboolean address_text_is_tls(const char *text)
 {
-	const char *rest = text + strlen(ADDRESS_TLS_PREFIX);
-
-	return g_str_has_prefix(text, ADDRESS_TLS_PREFIX) &&
-	       (*rest == '\0' || rest[strspn(rest, G_CSET_DIGITS)] != '\0');
+	return has_prefix(text, ADDRESS_TLS_PREFIX);
 }
 
 static Address *parse_local(const char *text, GError **error)

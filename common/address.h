@@ -31,14 +31,11 @@ typedef struct {
 	gboolean is_tls;
 } Address;
 
-/**
- * address_parse:
- * @text: HOST:PORT, or HOST alone for the default port. An IPv6 address needs brackets:
- *   "[::1]:7609". "*" means every address of the machine
- *
- * Returns: (transfer full) (nullable): the address, or %NULL with a GOptionError set. Its message
- * quotes @text, shortened if it is long, and gives the expected form
- */
+/* Parses HOST:PORT, or HOST alone for the default port. An IPv6 address needs brackets:
+ * "[::1]:7609".
+ * "*" means every address of the machine. Returns: (transfer full) (nullable): the address, or
+ * %NULL with a GOptionError set. Its message quotes @text, shortened if it is long, and gives the
+ * expected form */
 Address *address_parse(const char *text, GError **error);
 
 /* Parses an address like address_parse(), with ADDRESS_ADMIN_PORT as the default port. */
@@ -52,27 +49,18 @@ gboolean address_text_is_tls(const char *text);
  * port 0 are not allowed. */
 Address *address_parse_peer(const char *text, GError **error);
 
-/**
- * address_parse_listen:
- * @text: as for address_parse(), with or without tls:, or a local socket: unix:PATH with an
- * absolute path, unix:@NAME, or @NAME alone. Paths and names are printable UTF-8 of at most
- *   ADDRESS_MAX_PATH_BYTES
- *
- * Returns: see address_parse()
- */
+/* Parses an address like address_parse(), with or without tls:, or a local socket: unix:PATH with
+ * an absolute path, unix:@NAME, or @NAME alone. Paths and names are printable UTF-8 of at most
+ * ADDRESS_MAX_PATH_BYTES. */
 Address *address_parse_listen(const char *text, GError **error);
 
 /* Parses an address like address_parse_peer(), or a local socket, for clients on this machine. */
 Address *address_parse_server(const char *text, GError **error);
 
-/**
- * address_parse_servers:
+/* Returns: (transfer full) (element-type Address): all addresses, or %NULL with an error set
  * @texts: NULL-terminated: each is one address as for address_parse_server(), or several of them
  * separated by commas. A text that begins with a local socket is one address, because its path can
- * contain commas
- *
- * Returns: (transfer full) (element-type Address): all addresses, or %NULL with an error set
- */
+ * contain commas */
 GPtrArray *address_parse_servers(const char *const *texts, GError **error);
 
 /* Returns: (transfer full): a copy. */

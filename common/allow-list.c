@@ -3,7 +3,6 @@
 
 #include <gio/gio.h>
 #include <netinet/in.h>
-#include <stdatomic.h>
 #include <string.h>
 #include <sys/socket.h>
 
@@ -11,21 +10,6 @@
 
 #define MAX_PREFIX_BITS 128
 #define MAPPED_BITS     96 /* the prefix ::ffff:0:0 before an IPv4 address */
-
-struct _AllowList {
-	atomic_int references;
-	char *text;
-	GPtrArray *masks; /* (element-type GInetAddressMask) */
-	GPtrArray *names; /* (element-type utf8) */
-};
-
-static gpointer refuse_entry(const char *entry, GError **error)
-{
-	text_refuse_value(error, entry,
-			  "is not an address such as 192.0.2.7, a network such as 10.0.0.0/8 "
-			  "with 0 bits after the prefix, or " ALLOW_LIST_NAME_PREFIX "NAME");
-	return NULL;
-}
 
 /* Returns: (transfer full) (nullable): %NULL if @entry is not an address or network. An IPv4-mapped
  * IPv6 address becomes an IPv4 address, because clients' addresses have this form. */
@@ -65,23 +49,23 @@ AllowList *allow_list_parse(const char *text, GError **error)
 	self->text = g_strdup(text);
 	self->masks = g_ptr_array_new_with_free_func(g_object_unref);
 	self->names = g_ptr_array_new_with_free_func(g_free);
-	if (entries[0] == NULL)
-		return refuse_entry("", error);
-	for (guint i = 0; entries[i] != NULL; i++) {
-		const char *entry = g_strstrip(entries[i]);
+	for (guint i = 0; i == 0 || entries[i] != NULL; i++) {
+		const char *entry = entries[i] != NULL ? g_strstrip(entries[i]) : "";
 		const char *name = entry + strlen(ALLOW_LIST_NAME_PREFIX);
-		GInetAddressMask *mask;
+		gboolean is_name = g_str_has_prefix(entry, ALLOW_LIST_NAME_PREFIX);
+		GInetAddressMask *mask = is_name ? NULL : parse_mask(entry);
 
-		if (g_str_has_prefix(entry, ALLOW_LIST_NAME_PREFIX)) {
-			if (*name == '\0' || *name == '.')
-				return refuse_entry(entry, error);
+		if (mask != NULL) {
+			g_ptr_array_add(self->masks, mask);
+		} else if (is_name && *name != '\0' && *name != '.') {
 			g_ptr_array_add(self->names, g_strdup(name));
-			continue;
+		} else {
+			text_refuse_value(error, entry,
+					  "is not an address such as 192.0.2.7, a network such as "
+					  "10.0.0.0/8 with 0 bits after the prefix, "
+					  "or " ALLOW_LIST_NAME_PREFIX "NAME");
+			return NULL;
 		}
-		mask = parse_mask(entry);
-		if (mask == NULL)
-			return refuse_entry(entry, error);
-		g_ptr_array_add(self->masks, mask);
 	}
 	return g_steal_pointer(&self);
 }
@@ -101,11 +85,6 @@ void allow_list_unref(AllowList *self)
 	g_ptr_array_unref(self->masks);
 	g_ptr_array_unref(self->names);
 	g_free(self);
-}
-
-const char *allow_list_text(const AllowList *self)
-{
-	return self->text;
 }
 
 gboolean allow_list_has_names(const AllowList *self)

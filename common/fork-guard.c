@@ -289,17 +289,3 @@ void fork_guard_free_memory(void *memory, gsize bytes)
 	if (memory != NULL)
 		munmap(memory, bytes);
 }
-
-ForkMark *fork_mark_new(GError **error)
-{
-	ForkMark *self = fork_guard_new_memory(sizeof(*self), error);
-
-	if (self != NULL)
-		*self = 1;
-	return self;
-}
-
-void fork_mark_free(ForkMark *self)
-{
-	fork_guard_free_memory((void *)self, sizeof(*self));
-}

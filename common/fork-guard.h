@@ -75,8 +75,7 @@ void fork_guard_close_noted(int *fd);
 
 /* Calls openat(), and registers the descriptor. fork() does not wait for the disk, so if it is
  * called during openat(), the child may have an unregistered copy. Then the file is closed, removed
- * if
- * @flags contains O_EXCL, and opened again. The last of three tries makes fork() wait. */
+ * if @flags contains O_EXCL, and opened again. The last of three tries makes fork() wait. */
 int fork_guard_open(int directory_fd, const char *path, int flags, mode_t mode);
 
 /* Closes a descriptor of fork_guard_open(). Preserves errno. */
@@ -99,22 +98,14 @@ void *fork_guard_new_memory(gsize bytes, GError **error);
 void fork_guard_free_memory(void *memory, gsize bytes);
 
 /*
- * Returns whether this process made the mark, at the cost of one load. The mark has its own page,
- * which the kernel wipes in every child, no matter how the child was created. A process ID would
- * not suffice, because the kernel reuses it.
+ * A mark of the process that made it: memory that the kernel wipes in every child, no matter how
+ * the child was created. A process ID would not suffice, because the kernel reuses it. To make a
+ * mark, get its memory from fork_guard_new_memory(), and set it to 1.
  *
  * After a draw from memory that fork() copies, read the mark: this detects a draw from a copy even
- * if a signal handler has called fork() in between.
+ * if a signal handler has called fork() in between. It costs one load.
  */
 typedef volatile gint ForkMark;
-
-/* Returns: (nullable): a mark; %NULL, with a one-line error set, if the kernel does not support
- * such pages */
-ForkMark *fork_mark_new(GError **error);
-
-/* Frees the mark. Call it only in the process that made the mark. */
-void fork_mark_free(ForkMark *self);
-G_DEFINE_AUTOPTR_CLEANUP_FUNC(ForkMark, fork_mark_free)
 
 static inline gboolean fork_mark_is_mine(const ForkMark *self)
 {

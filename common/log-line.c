@@ -7,8 +7,7 @@
 #include <string.h>
 
 #include "core/text.h"
-
-#define UUID_BYTES 16
+#include "core/uuid.h"
 
 /* Returns: (transfer full): @text, shortened to @most_bytes with "..." at the end if it is
  * longer */
@@ -22,6 +21,13 @@ static char *cut_text(const char *text, gsize most_bytes)
 	while (length > 0 && ((guchar)text[length] & 0xc0) == 0x80) /* not inside a character */
 		length--;
 	return g_strdup_printf("%.*s...", (int)length, text);
+}
+
+/* Returns: (transfer full): the value of the field, of at most @most_bytes as in cut_text() */
+static char *field_text(const LogField *field, gsize most_bytes)
+{
+	return field->text != NULL ? cut_text(field->text, most_bytes)
+				   : g_strdup_printf("%" G_GINT64_FORMAT, field->number);
 }
 
 /* logfmt */
@@ -85,14 +91,10 @@ static void append_logfmt(GString *out, const LogLine *line, gsize most_bytes)
 {
 	g_string_append_printf(out, "event=%s", line->event);
 	for (const LogField *field = line->fields; field->key != NULL; field++) {
-		g_string_append_printf(out, " %s=", field->key);
-		if (field->text != NULL) {
-			g_autofree char *text = cut_text(field->text, most_bytes);
+		g_autofree char *text = field_text(field, most_bytes);
 
-			append_quoted(out, text);
-		} else {
-			g_string_append_printf(out, "%" G_GINT64_FORMAT, field->number);
-		}
+		g_string_append_printf(out, " %s=", field->key);
+		append_quoted(out, text);
 	}
 }
 
@@ -152,22 +154,22 @@ void log_line_append(GString *out, const LogLine *line, gboolean is_json, gsize 
 
 char *log_line_message_id(const char *event)
 {
-	static const guint8 NAMESPACE[UUID_BYTES] = {0x41, 0x1c, 0x39, 0xf6, 0xc2, 0x77,
-						     0x48, 0xbd, 0x9f, 0xa5, 0xa8, 0x2c,
-						     0x15, 0x12, 0xdf, 0x5a};
 	g_autoptr(GChecksum) sha1 = g_checksum_new(G_CHECKSUM_SHA1);
-	guint8 digest[20];
-	gsize length = sizeof digest;
-	GString *id = g_string_new(NULL);
+	guint8 bytes[20];
+	gsize length = sizeof bytes;
+	Uuid id;
+	gboolean is_valid = uuid_parse(LOG_LINE_NAMESPACE, &id, NULL);
 
-	g_checksum_update(sha1, NAMESPACE, sizeof NAMESPACE);
+	g_assert(is_valid);
+	uuid_to_bytes(id, bytes);
+	g_checksum_update(sha1, bytes, UUID_BYTES);
 	g_checksum_update(sha1, (const guchar *)event, -1);
-	g_checksum_get_digest(sha1, digest, &length);
-	digest[6] = (digest[6] & 0x0f) | 0x50; /* version 5 */
-	digest[8] = (digest[8] & 0x3f) | 0x80; /* the RFC's variant */
-	for (gsize i = 0; i < UUID_BYTES; i++)
-		g_string_append_printf(id, "%02x", digest[i]);
-	return g_string_free(id, FALSE);
+	g_checksum_get_digest(sha1, bytes, &length);
+	id = uuid_from_bytes(bytes);
+	id.high = (id.high & ~G_GUINT64_CONSTANT(0xf000)) | 0x5000; /* version 5 */
+	id.low = id.low << 2 >> 2 | G_GUINT64_CONSTANT(1) << 63;    /* the RFC's variant */
+	return g_strdup_printf("%016" G_GINT64_MODIFIER "x%016" G_GINT64_MODIFIER "x", id.high,
+			       id.low);
 }
 
 /* Writes the value with its length, so that it can contain newlines. */
@@ -182,37 +184,26 @@ static void append_field(GString *datagram, const char *key, const char *value)
 	g_string_append_c(datagram, '\n');
 }
 
-static void append_number(GString *datagram, const char *key, gint64 number)
-{
-	g_autofree char *text = g_strdup_printf("%" G_GINT64_FORMAT, number);
-
-	append_field(datagram, key, text);
-}
-
 GString *log_line_datagram(const LogLine *line)
 {
 	GString *datagram = g_string_sized_new(1024);
 	g_autoptr(GString) message = g_string_new(NULL);
 	g_autofree char *id = log_line_message_id(line->event);
+	g_autofree char *priority = g_strdup_printf("%u", line->priority);
 
 	log_line_append(message, line, FALSE, LOG_LINE_MOST_BYTES);
 	append_field(datagram, "MESSAGE", message->str);
-	append_number(datagram, "PRIORITY", line->priority);
+	append_field(datagram, "PRIORITY", priority);
 	append_field(datagram, "MESSAGE_ID", id);
 	append_field(datagram, "SYSLOG_IDENTIFIER", program_invocation_short_name);
 	append_field(datagram, "SNOWFLAKE_EVENT", line->event);
 	for (const LogField *field = line->fields; field->key != NULL; field++) {
 		g_autofree char *upper = g_ascii_strup(field->key, -1);
 		g_autofree char *key = g_strconcat("SNOWFLAKE_", upper, NULL);
+		g_autofree char *text = field_text(field, LOG_LINE_MOST_BYTES);
+		g_autofree char *valid = g_utf8_make_valid(text, -1);
 
-		if (field->text == NULL) {
-			append_number(datagram, key, field->number);
-		} else {
-			g_autofree char *text = cut_text(field->text, LOG_LINE_MOST_BYTES);
-			g_autofree char *valid = g_utf8_make_valid(text, -1);
-
-			append_field(datagram, key, valid);
-		}
+		append_field(datagram, key, valid);
 	}
 	return datagram;
 }

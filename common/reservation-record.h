@@ -17,16 +17,11 @@ typedef struct {
 /* Returns: (transfer full): the record as JSON. */
 char *reservation_record_to_json(const ReservationRecord *self);
 
-/**
- * reservation_record_from_json:
+/* If the text does not parse, or has an unknown format (strict-json.h), this is an error, never an
+ * end of 0.
  * @text: (nullable): can be %NULL if @length is 0; need not be NUL-terminated
  * @out_record: (out): cleared by the caller; untouched on failure
- *
- * If the text does not parse, or has an unknown format (strict-json.h), this is an error, never an
- * end of 0.
- *
- * Returns: %FALSE, with an error set, if @text is not a record
- */
+ * Returns: %FALSE, with an error set, if @text is not a record */
 gboolean reservation_record_from_json(const char *text, gsize length, ReservationRecord *out_record,
 				      GError **error);
 void reservation_record_clear(ReservationRecord *self);

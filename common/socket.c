@@ -27,33 +27,30 @@ socklen_t socket_unix_address(const char *path, struct sockaddr_un *out_address)
 	return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + strlen(path) + !is_abstract);
 }
 
-/* Returns: (transfer full): the name, escaped unless it is an address that a client can use. */
-static char *name_text(char prefix, const char *name, gsize length)
-{
-	g_autofree char *plain = g_strndup(name, length);
-	g_autofree char *text = g_strdup_printf("unix:%c%s", prefix, plain);
-	g_autofree char *escaped = text_escape(name, length);
-	g_autoptr(Address) address =
-		strlen(plain) == length ? address_parse_server(text, NULL) : NULL;
-
-	return address != NULL ? g_steal_pointer(&text)
-			       : g_strdup_printf("unix:%c%s", prefix, escaped);
-}
-
 char *socket_unix_name(const struct sockaddr_un *address, socklen_t length)
 {
 	gsize offset = offsetof(struct sockaddr_un, sun_path);
 	gsize bytes = length > offset ? MIN(length - offset, sizeof address->sun_path) : 0;
-	const char *path = address->sun_path;
+	const char *name = address->sun_path + 1;
+	gboolean is_abstract = bytes > 0 && address->sun_path[0] == '\0';
+	g_autofree char *plain = NULL, *text = NULL, *escaped = NULL;
+	g_autoptr(Address) usable = NULL;
 
 	if (bytes == 0)
 		return g_strdup("unix:");
-	if (*path == '\0')
-		return name_text('@', path + 1, bytes - 1);
-	if (*path == '/')
-		return name_text('/', path + 1, strnlen(path + 1, bytes - 1));
 	/* a relative path, but relative to an unknown directory */
-	return g_strdup("unix:?");
+	if (!is_abstract && address->sun_path[0] != '/')
+		return g_strdup("unix:?");
+	bytes = is_abstract ? bytes - 1 : strnlen(name, bytes - 1);
+	plain = g_strndup(name, bytes);
+	text = g_strdup_printf("unix:%c%s", is_abstract ? '@' : '/', plain);
+	/* escaped unless it is an address that a client can use */
+	if (strlen(plain) == bytes)
+		usable = address_parse_server(text, NULL);
+	if (usable != NULL)
+		return g_steal_pointer(&text);
+	escaped = text_escape(name, bytes);
+	return g_strdup_printf("unix:%c%s", is_abstract ? '@' : '/', escaped);
 }
 
 gboolean socket_unix_peer(int fd, struct ucred *out_peer)
@@ -99,15 +96,13 @@ int socket_unix_connect(const char *path, guint timeout_ms)
 	return -1;
 }
 
-typedef int (*GetName)(int, struct sockaddr *restrict, socklen_t *restrict);
-
-static char *describe_end(int fd, GetName get_name)
+static char *describe_end(int fd, gboolean is_peer)
 {
 	struct sockaddr_storage address;
 	socklen_t length = sizeof address;
 	char host[NI_MAXHOST], port[NI_MAXSERV];
 
-	if (get_name(fd, (struct sockaddr *)&address, &length) != 0)
+	if ((is_peer ? getpeername : getsockname)(fd, (struct sockaddr *)&address, &length) != 0)
 		return g_strdup("unknown");
 	if (address.ss_family == AF_UNIX)
 		return socket_unix_name((const struct sockaddr_un *)&address, length);
@@ -124,12 +119,12 @@ char *socket_name_peer(int fd)
 	/* clients of local sockets have no names */
 	if (socket_unix_peer(fd, &peer))
 		return g_strdup_printf("unix:uid=%u,pid=%d", peer.uid, peer.pid);
-	return describe_end(fd, getpeername);
+	return describe_end(fd, TRUE);
 }
 
 char *socket_name_local(int fd)
 {
-	return describe_end(fd, getsockname);
+	return describe_end(fd, FALSE);
 }
 
 gboolean socket_is_self_connected(int fd)

@@ -23,13 +23,9 @@ char *socket_unix_name(const struct sockaddr_un *address, socklen_t length);
  * local socket. */
 gboolean socket_unix_peer(int fd, struct ucred *out_peer);
 
-/**
- * socket_unix_connect:
+/* Returns: a blocking socket; or -1 with errno set, for example to ETIMEDOUT
  * @path: the path of an Address
- * @timeout_ms: maximum time to wait while the server's queue is full; above 0
- *
- * Returns: a blocking socket; or -1 with errno set, for example to ETIMEDOUT
- */
+ * @timeout_ms: maximum time to wait while the server's queue is full; above 0 */
 int socket_unix_connect(const char *path, guint timeout_ms);
 
 /* Returns: (transfer full): the other end of the connected socket @fd: "127.0.0.1:50123",

@@ -10,8 +10,6 @@
 /* records are about 400 bytes long; the limit protects json-glib, whose recursion is unlimited */
 #define MAX_BYTES 4096
 
-G_DEFINE_QUARK(strict_json_error_quark, strict_json_error)
-
 /* Returns: (transfer full): @text without its blanks, even those inside strings. */
 static char *remove_blanks(const char *text)
 {
@@ -59,8 +57,8 @@ JsonObject *strict_json_parse_object(const char *text, gsize length, GError **er
 			return json_node_dup_object(root);
 	}
 	shown = text_escape(copy, length);
-	g_set_error(error, STRICT_JSON_ERROR, STRICT_JSON_ERROR_INVALID,
-		    "\"%s\" is not a JSON object of the expected form", shown);
+	id_error_set(error, ID_ERROR_INVALID, "\"%s\" is not a JSON object of the expected form",
+		     shown);
 	return NULL;
 }
 
@@ -70,17 +68,13 @@ static JsonNode *get_member(JsonObject *object, const char *name, GType type, co
 {
 	JsonNode *node = json_object_get_member(object, name);
 
-	if (node == NULL) {
-		g_set_error(error, STRICT_JSON_ERROR, STRICT_JSON_ERROR_INVALID,
-			    "\"%s\" is missing", name);
-		return NULL;
-	}
-	if (!JSON_NODE_HOLDS_VALUE(node) || json_node_get_value_type(node) != type) {
-		g_set_error(error, STRICT_JSON_ERROR, STRICT_JSON_ERROR_INVALID,
-			    "\"%s\" is not a %s", name, type_name);
-		return NULL;
-	}
-	return node;
+	if (node != NULL && JSON_NODE_HOLDS_VALUE(node) && json_node_get_value_type(node) == type)
+		return node;
+	if (node == NULL)
+		id_error_set(error, ID_ERROR_INVALID, "\"%s\" is missing", name);
+	else
+		id_error_set(error, ID_ERROR_INVALID, "\"%s\" is not a %s", name, type_name);
+	return NULL;
 }
 
 gboolean strict_json_get_int(JsonObject *object, const char *name, gint64 min, gint64 max,
@@ -91,13 +85,11 @@ gboolean strict_json_get_int(JsonObject *object, const char *name, gint64 min, g
 
 	if (node == NULL)
 		return FALSE;
-	if (number < min || number > max) {
-		g_set_error(error, STRICT_JSON_ERROR, STRICT_JSON_ERROR_INVALID,
-			    "\"%s\" is %" G_GINT64_FORMAT ", not from %" G_GINT64_FORMAT
-			    " to %" G_GINT64_FORMAT,
-			    name, number, min, max);
-		return FALSE;
-	}
+	if (number < min || number > max)
+		return id_error_set(error, ID_ERROR_INVALID,
+				    "\"%s\" is %" G_GINT64_FORMAT ", not from %" G_GINT64_FORMAT
+				    " to %" G_GINT64_FORMAT,
+				    name, number, min, max);
 	*out_number = number;
 	return TRUE;
 }
@@ -120,10 +112,11 @@ JsonObject *strict_json_parse_record(const char *text, gsize length, GError **er
 		return NULL;
 	if (format == KNOWN_FORMAT)
 		return g_steal_pointer(&object);
-	g_set_error(error, STRICT_JSON_ERROR, STRICT_JSON_ERROR_INVALID,
-		    "it has format %" G_GINT64_FORMAT ", but this program knows format %d; use the "
-		    "version that wrote it",
-		    format, KNOWN_FORMAT);
+	id_error_set(error, ID_ERROR_INVALID,
+		     "it has format %" G_GINT64_FORMAT
+		     ", but this program knows format %d; use the "
+		     "version that wrote it",
+		     format, KNOWN_FORMAT);
 	return NULL;
 }
 

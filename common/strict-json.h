@@ -11,28 +11,17 @@
  * A record has a format number in the member "format"; if it is missing, the number is 1. A reader
  * ignores members that it does not know, and refuses a format that it does not know. So a change
  * that older programs must not ignore must increase the format number.
+ *
+ * The errors are ID_ERROR_INVALID (core/text.h).
  */
 
-#define STRICT_JSON_ERROR (strict_json_error_quark())
-GQuark strict_json_error_quark(void);
-
-typedef enum {
-	STRICT_JSON_ERROR_INVALID, /* not JSON, or not the expected record */
-} StrictJsonError;
-
-/**
- * strict_json_parse_object:
+/* Accepts one object of at most 4096 bytes, in the form that strict_json_print() writes, except
+ * for whitespace.
  * @text: (nullable): can be %NULL if @length is 0; need not be NUL-terminated
- *
- * Accepts one object of at most 4096 bytes, in the form that strict_json_print() writes, except for
- * whitespace.
- *
- * Returns: (transfer full) (nullable): the object, or %NULL with INVALID set
- */
+ * Returns: (transfer full) (nullable): the object, or %NULL with INVALID set */
 JsonObject *strict_json_parse_object(const char *text, gsize length, GError **error);
 
-/* Like strict_json_parse_object(), for a record of format 1. INVALID is set for any other format.
- */
+/* Like strict_json_parse_object(), but refuses every format other than 1. */
 JsonObject *strict_json_parse_record(const char *text, gsize length, GError **error);
 
 /* Gets the member @name: an integer from @min to @max, written without a decimal point or an

@@ -23,11 +23,6 @@ Lease *lease_new(const Layout *layout, guint datacenter_id, guint worker_id, gin
 	return self;
 }
 
-void lease_free(Lease *self)
-{
-	g_aligned_free(self);
-}
-
 void lease_extend(Lease *self, gint64 end_tick)
 {
 	gint64 new_end_tick = MIN(end_tick, self->max_tick);
@@ -77,20 +72,6 @@ guint64 lease_last_cursor(const Lease *self)
  * changed. The state without a lease can recur, and requires a refusal whenever it is seen.)
  */
 
-struct _Generator {
-	Layout layout;
-	const Clock *clock;
-	gint64 max_tick;
-	gint64 max_ahead_ticks;
-	guint64 sequence_start_range;
-	guint max_batch;
-	_Atomic(Lease *) lease;
-	/* Represents "no lease": a lease that was retired before any draw. */
-	Lease *none;
-	/* all leases so far, including the one above; only the publishing thread uses the array */
-	GPtrArray *leases;
-};
-
 typedef struct {
 	Lease *lease;
 	guint64 cursor;
@@ -116,7 +97,7 @@ Generator *generator_new(const Layout *layout, const Clock *clock, const Generat
 	self->sequence_start_range = MIN(policy->sequence_start_range, tick_size);
 	self->max_batch =
 		(guint)MIN(policy->max_batch, ((guint64)self->max_ahead_ticks + 1) * tick_size);
-	self->leases = g_ptr_array_new_with_free_func((GDestroyNotify)lease_free);
+	self->leases = g_ptr_array_new_with_free_func(g_aligned_free);
 
 	self->none = lease_new(layout, 0, 0, 1, 0);
 	lease_retire(self->none, layout);
@@ -131,31 +112,6 @@ void generator_free(Generator *self)
 		return;
 	g_ptr_array_unref(self->leases);
 	g_free(self);
-}
-
-const Layout *generator_layout(const Generator *self)
-{
-	return &self->layout;
-}
-
-const Clock *generator_clock(const Generator *self)
-{
-	return self->clock;
-}
-
-guint generator_max_batch(const Generator *self)
-{
-	return self->max_batch;
-}
-
-/* Returns the sequence at which a tick begins, at most @room. @cursor: cursor of the last ID */
-static guint64 sequence_start(const Generator *self, guint64 cursor, guint64 room)
-{
-	guint64 start = self->sequence_start_range == GENERATOR_SEQUENCE_CONTINUES
-				? cursor_next_sequence(&self->layout, cursor)
-				: (guint64)g_random_int() * self->sequence_start_range >> 32;
-
-	return MIN(start, room);
 }
 
 /* Finds where a run of @count IDs begins, if the clock and the lease's end allow one. */
@@ -175,10 +131,15 @@ static inline gboolean find_run(const Generator *self, const View *view, guint c
 	/* only if the clock has begun the tick: if the sequence has overflowed into the tick, it
 	 * starts at 0 */
 	if (G_UNLIKELY(self->sequence_start_range != 1) &&
-	    view->cursor < cursor_first(layout, now_tick))
-		*out_first +=
-			sequence_start(self, view->cursor,
-				       cursor_first(layout, last_tick + 1) - (*out_first + count));
+	    view->cursor < cursor_first(layout, now_tick)) {
+		guint64 room = cursor_first(layout, last_tick + 1) - (*out_first + count);
+		guint64 start =
+			self->sequence_start_range == GENERATOR_SEQUENCE_CONTINUES
+				? cursor_next_sequence(layout, view->cursor)
+				: (guint64)g_random_int() * self->sequence_start_range >> 32;
+
+		*out_first += MIN(start, room);
+	}
 	return TRUE;
 }
 

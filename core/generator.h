@@ -26,36 +26,25 @@ typedef struct {
 	_Alignas(64) _Atomic guint64 cursor;
 } Lease;
 
-/**
- * lease_new:
+/* Returns: (transfer full): a lease from which no ID was issued yet
  * @datacenter_id: 0 to 2^datacenter_bits - 1, see layout_check_worker()
  * @worker_id: 0 to 2^worker_bits - 1
  * @first_tick: the first reserved tick. Values below 1 count as 1: tick 0 is never used, because
  * clients interpret an ID of 0 as a failure
  * @end_tick: the last reserved tick. Values above layout_max_tick() count as layout_max_tick(),
- *   values below 0 as 0. A lease that ends before @first_tick cannot issue IDs yet
- *
- * @layout is used only during the call.
- *
- * Returns: (transfer full): a lease from which no ID was issued yet
- */
+ * values below 0 as 0. A lease that ends before @first_tick cannot issue IDs yet
+ * @layout: used only during the call */
 Lease *lease_new(const Layout *layout, guint datacenter_id, guint worker_id, gint64 first_tick,
 		 gint64 end_tick);
-void lease_free(Lease *self);
-G_DEFINE_AUTOPTR_CLEANUP_FUNC(Lease, lease_free)
+G_DEFINE_AUTOPTR_CLEANUP_FUNC(Lease, g_aligned_free)
 
 /* Raises the end to @end_tick, or to the layout's last tick if that is lower. Never lowers the end.
  * Call it only after the write of the reservation has been confirmed. */
 void lease_extend(Lease *self, gint64 end_tick);
 
-/**
- * lease_retire:
- *
- * Closes the lease: after this function has returned, the lease issues no more IDs. A second call
+/* Closes the lease: after this function has returned, the lease issues no more IDs. A second call
  * changes nothing, and returns the same tick.
- *
- * Returns: the tick of the last ID issued, or first_tick - 1 if there was none
- */
+ * Returns: the tick of the last ID issued, or first_tick - 1 if there was none */
 gint64 lease_retire(Lease *self, const Layout *layout);
 
 /* Returns the cursor of the last ID issued. Can be called from any thread. The cursor is below
@@ -74,7 +63,20 @@ guint64 lease_last_cursor(const Lease *self);
  *
  * Any thread can draw. Only the keeper's thread publishes leases.
  */
-typedef struct _Generator Generator;
+typedef struct {
+	/* never change */
+	Layout layout;
+	const Clock *clock;
+	guint max_batch; /* min(policy, (max-ahead in ticks + 1) * 2^sequence_bits) */
+	/* private */
+	gint64 max_tick;
+	gint64 max_ahead_ticks;
+	guint64 sequence_start_range;
+	_Atomic(Lease *) lease;
+	Lease *none; /* represents "no lease": a lease that was retired before any draw */
+	/* all leases so far, including the one above; only the publishing thread uses the array */
+	GPtrArray *leases;
+} Generator;
 
 #define GENERATOR_SEQUENCE_CONTINUES 0
 
@@ -111,46 +113,26 @@ typedef struct {
 	gint64 behind_ms;
 } DrawRefusal;
 
-/**
- * generator_new:
+/* Returns: (transfer full): a generator without a lease
  * @layout: copied
- * @clock: borrowed; must outlive the generator
- *
- * Returns: (transfer full): a generator without a lease
- */
+ * @clock: borrowed; must outlive the generator */
 Generator *generator_new(const Layout *layout, const Clock *clock, const GeneratorPolicy *policy);
 void generator_free(Generator *self);
-G_DEFINE_AUTOPTR_CLEANUP_FUNC(Generator, generator_free)
 
-const Layout *generator_layout(const Generator *self);
-const Clock *generator_clock(const Generator *self);
-
-/* The largest batch: min(policy, (max-ahead in ticks + 1) * 2^sequence_bits). */
-guint generator_max_batch(const Generator *self);
-
-/**
- * generator_draw:
- * @count: 1 to generator_max_batch()
- * @out_run: (out): the IDs; untouched unless DRAW_OK
- * @out_refusal: (out): untouched if DRAW_OK
- *
- * Never blocks and never sleeps. A refusal was correct at one instant during the call, even if
+/* Never blocks and never sleeps. A refusal was correct at one instant during the call, even if
  * other threads drew at the same time. If there are several reasons, the status is the first of
  * CLOCK_OUTSIDE, UNRESERVED because no lease has begun, CLOCK_BACK, UNRESERVED because the lease
  * ends, and WAIT.
- */
+ * @count: 1 to max_batch
+ * @out_run: (out): the IDs; untouched unless DRAW_OK
+ * @out_refusal: (out): untouched if DRAW_OK */
 DrawStatus generator_draw(Generator *self, guint count, IdRun *out_run, DrawRefusal *out_refusal);
 
-/**
- * generator_room_in_tick:
- * @most: 1 or more
- *
- * Estimates the largest draw whose IDs all have the same tick. Can be called from any thread. The
+/* Estimates the largest draw whose IDs all have the same tick. Can be called from any thread. The
  * caller must still check the ticks of such a draw: another thread may draw first, the clock may
  * advance, and a tick need not start at sequence 0.
- *
- * Returns: 1 to @most
- */
+ * @most: 1 or more
+ * Returns: 1 to @most */
 guint generator_room_in_tick(const Generator *self, guint most);
 
 /* Returns how long it takes until the tick of the last ID in the published lease begins; 0 if the
@@ -160,12 +142,8 @@ gint64 generator_ahead_ns(const Generator *self);
 /* Returns the published lease, or NULL. The lease lives as long as the generator. */
 const Lease *generator_lease(const Generator *self);
 
-/**
- * generator_publish:
- * @lease: (transfer full) (nullable): the lease for draws from now on; NULL if none
- *
- * Publishes a lease. Earlier leases are freed only by generator_free(), because other threads may
- * still read them; they are few and small. To keep IDs increasing, the caller retires the old lease
- * first, and begins the new one after its last tick.
- */
+/* Publishes a lease. Earlier leases are freed only by generator_free(), because other threads may
+ * still read them; they are few and small. To keep IDs increasing, the caller retires the old
+ * lease first, and begins the new one after its last tick.
+ * @lease: (transfer full) (nullable): the lease for draws from now on; NULL if none */
 void generator_publish(Generator *self, Lease *lease);

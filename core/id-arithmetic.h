@@ -144,14 +144,10 @@ static inline int64_t cursor_last_tick(int64_t now_tick, int64_t max_ahead_ticks
 	return ahead_tick < end_tick ? ahead_tick : end_tick;
 }
 
-/**
- * cursor_find_run:
+/* Returns: false if the run would end after @last_tick
  * @now_tick: 0 to layout_max_tick()
  * @last_tick: the result of cursor_last_tick(), at most layout_max_tick()
- * @out_first: (out): the first cursor of a run of @count IDs; untouched on false
- *
- * Returns: false if the run would end after @last_tick
- */
+ * @out_first: (out): the first cursor of a run of @count IDs; untouched on false */
 static inline bool cursor_find_run(const Layout *layout, Cursor cursor, unsigned count,
 				   int64_t now_tick, int64_t last_tick, Cursor *out_first)
 {

@@ -25,25 +25,15 @@ gboolean id_text_form_from_name(const char *name, IdTextForm *out_form) G_GNUC_W
  */
 gboolean id_text_form_of(const char *text, IdTextForm *out_form) G_GNUC_WARN_UNUSED_RESULT;
 
-/**
- * id_text_encode:
- * @id: not negative
- *
- * Hex, crockford and base62 texts have leading zeros, so that they sort like the IDs. Decimal and
+/* Hex, crockford and base62 texts have leading zeros, so that they sort like the IDs. Decimal and
  * base58 texts do not.
- *
- * Returns: (transfer full): the text, which id_text_decode() can read
- */
+ * @id: not negative
+ * Returns: (transfer full): the text, which id_text_decode() can read */
 char *id_text_encode(IdTextForm form, gint64 id);
 
-/**
- * id_text_decode:
- * @out_id: (out): 0 to 2^63 - 1; untouched on failure
- *
- * Accepts no sign and no whitespace. Leading zeros are optional, but a text with more digits than
+/* Accepts no sign and no whitespace. Leading zeros are optional, but a text with more digits than
  * the form's maximum is refused.
- *
- * Returns: %TRUE, or %FALSE with INVALID set, which quotes the text
- */
+ * @out_id: (out): 0 to 2^63 - 1; untouched on failure
+ * Returns: %TRUE, or %FALSE with INVALID set, which quotes the text */
 gboolean id_text_decode(IdTextForm form, const char *text, gint64 *out_id,
 			GError **error) G_GNUC_WARN_UNUSED_RESULT;

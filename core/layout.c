@@ -47,136 +47,122 @@ const LayoutPreset LAYOUT_PRESETS[] = {
 	{NULL, NULL},
 };
 
-/* Indexes of the fields, for loops over them. */
-enum {
-	EPOCH_MS,
-	TICK_MS,
-	TIME_BITS,
-	DATACENTER_BITS,
-	WORKER_BITS,
-	SEQUENCE_BITS,
-	TOTAL_BITS, /* not a field of Layout: the sum of the others */
-	N_FIELDS
+const LayoutField LAYOUT_FIELDS[LAYOUT_N_FIELDS] = {
+	[LAYOUT_EPOCH_MS] = {"epoch_ms", 0, END_OF_TIME_MS - 1},
+	[LAYOUT_TICK_MS] = {"tick_ms", 1, 1000},
+	[LAYOUT_TIME_BITS] = {"time_bits", 1, LAYOUT_MAX_BITS},
+	[LAYOUT_DATACENTER_BITS] = {"datacenter_bits", 0, 31},
+	[LAYOUT_WORKER_BITS] = {"worker_bits", 0, 31},
+	[LAYOUT_SEQUENCE_BITS] = {"sequence_bits", 0, 31},
+	[LAYOUT_TOTAL_BITS] = {"total_bits", 1, LAYOUT_MAX_BITS},
 };
 
-static const struct {
-	const char *name;
-	gint64 min;
-	gint64 max;
-} fields[N_FIELDS] = {
-	[EPOCH_MS] = {"epoch_ms", 0, END_OF_TIME_MS - 1},
-	[TICK_MS] = {"tick_ms", 1, 1000},
-	[TIME_BITS] = {"time_bits", 1, LAYOUT_MAX_BITS},
-	[DATACENTER_BITS] = {"datacenter_bits", 0, 31},
-	[WORKER_BITS] = {"worker_bits", 0, 31},
-	[SEQUENCE_BITS] = {"sequence_bits", 0, 31},
-	[TOTAL_BITS] = {"total_bits", 1, LAYOUT_MAX_BITS},
-};
-
-static gint64 get_field(const Layout *self, int field)
+gint64 layout_get_field(const Layout *self, LayoutFieldIndex field)
 {
-	const gint64 values[N_FIELDS] = {self->epoch_ms,         self->tick_ms,
-					 self->time_bits,        self->datacenter_bits,
-					 self->worker_bits,      self->sequence_bits,
-					 layout_total_bits(self)};
+	const gint64 values[LAYOUT_N_FIELDS] = {self->epoch_ms,         self->tick_ms,
+						self->time_bits,        self->datacenter_bits,
+						self->worker_bits,      self->sequence_bits,
+						layout_total_bits(self)};
 
 	return values[field];
 }
 
 static gboolean check_field(int field, gint64 value, GError **error)
 {
-	if (value >= fields[field].min && value <= fields[field].max)
+	if (value >= LAYOUT_FIELDS[field].min && value <= LAYOUT_FIELDS[field].max)
 		return TRUE;
 	return id_error_set(error, ID_ERROR_INVALID,
 			    "%s %" G_GINT64_FORMAT " is out of range, %" G_GINT64_FORMAT
 			    " to %" G_GINT64_FORMAT,
-			    fields[field].name, value, fields[field].min, fields[field].max);
+			    LAYOUT_FIELDS[field].name, value, LAYOUT_FIELDS[field].min,
+			    LAYOUT_FIELDS[field].max);
 }
 
 gboolean layout_check(const Layout *self, GError **error)
 {
-	for (int i = 0; i < TOTAL_BITS; i++)
-		if (!check_field(i, get_field(self, i), error))
+	for (int i = 0; i < LAYOUT_TOTAL_BITS; i++)
+		if (!check_field(i, layout_get_field(self, i), error))
 			return FALSE;
 	if (layout_total_bits(self) > LAYOUT_MAX_BITS)
 		return id_error_set(error, ID_ERROR_INVALID,
 				    "the four fields have %u bits in total; the limit is %d",
 				    layout_total_bits(self), LAYOUT_MAX_BITS);
-	if (layout_max_tick(self) >= (END_OF_TIME_MS - self->epoch_ms) / self->tick_ms) {
+	if (layout_max_tick(self) >= (END_OF_TIME_MS - self->epoch_ms) / self->tick_ms)
 		return id_error_set(error, ID_ERROR_INVALID,
 				    "with %u time bits, ticks of %" G_GINT64_FORMAT
 				    " ms and the epoch %" G_GINT64_FORMAT
 				    " ms, the last tick is after the year 9999; use fewer time "
 				    "bits",
 				    self->time_bits, self->tick_ms, self->epoch_ms);
-	}
 	return TRUE;
 }
 
-gboolean layout_check_total(const Layout *self, gint64 total_bits, GError **error)
+gboolean layout_from_fields(const gint64 values[static LAYOUT_N_FIELDS], Layout *out_layout,
+			    GError **error)
 {
-	guint bits = layout_total_bits(self);
+	const Layout layout = {
+		.epoch_ms = values[LAYOUT_EPOCH_MS],
+		.tick_ms = values[LAYOUT_TICK_MS],
+		.time_bits = (guint)values[LAYOUT_TIME_BITS],
+		.datacenter_bits = (guint)values[LAYOUT_DATACENTER_BITS],
+		.worker_bits = (guint)values[LAYOUT_WORKER_BITS],
+		.sequence_bits = (guint)values[LAYOUT_SEQUENCE_BITS],
+	};
+	guint bits = layout_total_bits(&layout);
 
-	if (bits == total_bits)
-		return TRUE;
-	return id_error_set(error, ID_ERROR_INVALID,
-			    "the four fields have %u bits in total, but must have %" G_GINT64_FORMAT
-			    "; for %u bits, add total_bits=%u",
-			    bits, total_bits, bits, bits);
-}
-
-/* Reads "name=number" into @values, which are -1 before they are read. */
-static gboolean parse_field(const char *text, gint64 values[static N_FIELDS], GError **error)
-{
-	g_auto(GStrv) parts = g_strsplit(text, "=", 2);
-	g_autofree char *shown = NULL;
-	guint64 value;
-	int field = 0;
-
-	while (field < N_FIELDS && g_strcmp0(parts[0], fields[field].name) != 0)
-		field++;
-	if (field == N_FIELDS || parts[1] == NULL) {
-		shown = text_escape(text, strlen(text));
+	if (!layout_check(&layout, error))
+		return FALSE;
+	if (bits != values[LAYOUT_TOTAL_BITS])
 		return id_error_set(error, ID_ERROR_INVALID,
-				    "\"%s\" is not a layout field with a number, such as tick_ms=1",
-				    shown);
-	}
-	if (values[field] != -1)
-		return id_error_set(error, ID_ERROR_INVALID, "%s is given twice",
-				    fields[field].name);
-	if (!text_parse_number(parts[1], 10, 0, G_MAXINT64, &value)) {
-		shown = text_escape(parts[1], strlen(parts[1]));
-		return id_error_set(error, ID_ERROR_INVALID, "%s \"%s\" is not a number",
-				    fields[field].name, shown);
-	}
-	values[field] = (gint64)value;
-	return check_field(field, values[field], error);
+				    "the four fields have %u bits in total, but must have "
+				    "%" G_GINT64_FORMAT "; for %u bits, add total_bits=%u",
+				    bits, values[LAYOUT_TOTAL_BITS], bits, bits);
+	*out_layout = layout;
+	return TRUE;
 }
 
+/* Parses "name=number,...". */
 static gboolean parse_fields(const char *text, Layout *out_layout, GError **error)
 {
 	g_auto(GStrv) parts = g_strsplit(text, ",", -1);
-	gint64 values[N_FIELDS] = {-1, -1, -1, -1, -1, -1, -1};
-	Layout layout;
+	gint64 values[LAYOUT_N_FIELDS] = {-1, -1, -1, -1, -1, -1, -1}; /* -1: not given */
 
-	for (int i = 0; parts[i] != NULL; i++)
-		if (!parse_field(parts[i], values, error))
+	for (int i = 0; parts[i] != NULL; i++) {
+		g_auto(GStrv) pair = g_strsplit(parts[i], "=", 2);
+		g_autofree char *shown = NULL;
+		guint64 value;
+		int field = 0;
+
+		while (field < LAYOUT_N_FIELDS &&
+		       g_strcmp0(pair[0], LAYOUT_FIELDS[field].name) != 0)
+			field++;
+		if (field == LAYOUT_N_FIELDS || pair[1] == NULL) {
+			shown = text_escape(parts[i], strlen(parts[i]));
+			return id_error_set(
+				error, ID_ERROR_INVALID,
+				"\"%s\" is not a layout field with a number, such as tick_ms=1",
+				shown);
+		}
+		if (values[field] != -1)
+			return id_error_set(error, ID_ERROR_INVALID, "%s is given twice",
+					    LAYOUT_FIELDS[field].name);
+		if (!text_parse_number(pair[1], 10, 0, G_MAXINT64, &value)) {
+			shown = text_escape(pair[1], strlen(pair[1]));
+			return id_error_set(error, ID_ERROR_INVALID, "%s \"%s\" is not a number",
+					    LAYOUT_FIELDS[field].name, shown);
+		}
+		values[field] = (gint64)value;
+		if (!check_field(field, values[field], error))
 			return FALSE;
-	for (int i = 0; i < TOTAL_BITS; i++)
+	}
+	for (int i = 0; i < LAYOUT_TOTAL_BITS; i++)
 		if (values[i] == -1)
 			return id_error_set(error, ID_ERROR_INVALID,
 					    "a layout needs six fields; %s is missing",
-					    fields[i].name);
-	layout = (Layout){values[EPOCH_MS],           values[TICK_MS],
-			  (guint)values[TIME_BITS],   (guint)values[DATACENTER_BITS],
-			  (guint)values[WORKER_BITS], (guint)values[SEQUENCE_BITS]};
-	if (!layout_check(&layout, error) ||
-	    !layout_check_total(&layout,
-				values[TOTAL_BITS] != -1 ? values[TOTAL_BITS] : LAYOUT_MAX_BITS,
-				error))
-		return FALSE;
-	*out_layout = layout;
-	return TRUE;
+					    LAYOUT_FIELDS[i].name);
+	if (values[LAYOUT_TOTAL_BITS] == -1)
+		values[LAYOUT_TOTAL_BITS] = LAYOUT_MAX_BITS;
+	return layout_from_fields(values, out_layout, error);
 }
 
 gboolean layout_parse(const char *text, Layout *out_layout, GError **error)
@@ -201,12 +187,12 @@ gboolean layout_parse(const char *text, Layout *out_layout, GError **error)
 
 char *layout_to_string(const Layout *self)
 {
-	int n = layout_total_bits(self) != LAYOUT_MAX_BITS ? N_FIELDS : TOTAL_BITS;
+	int n = layout_total_bits(self) != LAYOUT_MAX_BITS ? LAYOUT_N_FIELDS : LAYOUT_TOTAL_BITS;
 	GString *text = g_string_new(NULL);
 
 	for (int i = 0; i < n; i++)
 		g_string_append_printf(text, "%s%s=%" G_GINT64_FORMAT, i > 0 ? "," : "",
-				       fields[i].name, get_field(self, i));
+				       LAYOUT_FIELDS[i].name, layout_get_field(self, i));
 	return g_string_free(text, FALSE);
 }
 

@@ -15,23 +15,12 @@ gboolean text_parse_number(const char *text, guint base, guint64 min, guint64 ma
 
 G_DEFINE_QUARK(id_error_quark, id_error)
 
-gboolean id_error_set(GError **error, IdError code, const char *format, ...)
+gboolean text_set_error(GError **error, GQuark domain, int code, const char *format, ...)
 {
 	va_list arguments;
 
 	va_start(arguments, format);
-	g_propagate_error(error, g_error_new_valist(ID_ERROR, (int)code, format, arguments));
-	va_end(arguments);
-	return FALSE;
-}
-
-gboolean text_set_bad_value(GError **error, const char *format, ...)
-{
-	va_list arguments;
-
-	va_start(arguments, format);
-	g_propagate_error(error, g_error_new_valist(G_OPTION_ERROR, G_OPTION_ERROR_BAD_VALUE,
-						    format, arguments));
+	g_propagate_error(error, g_error_new_valist(domain, code, format, arguments));
 	va_end(arguments);
 	return FALSE;
 }

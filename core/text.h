@@ -6,15 +6,10 @@
 /* Functions that escape untrusted text, parse numbers, format times, and set errors about invalid
  * text. */
 
-/**
- * text_escape:
- * @bytes: need not be text; can contain NULs
- *
- * Keeps printable ASCII, except that backslashes, quotes and all other bytes become \xNN. Replaces
- * the input after 64 bytes with "...".
- *
- * Returns: (transfer full): ASCII that is safe in a log line and in every Thrift client
- */
+/* Returns: (transfer full): ASCII that is safe in a log line and in every Thrift client. Printable
+ * ASCII is kept, except that backslashes, quotes and all other bytes become \xNN. "..." replaces
+ * the input after 64 bytes.
+ * @bytes: need not be text; can contain NULs */
 char *text_escape(const char *bytes, gsize length);
 
 /* Escapes like text_escape(), but replaces the input after @max_bytes. */
@@ -29,22 +24,24 @@ char *text_escape_path(const char *path);
 gboolean text_parse_number(const char *text, guint base, guint64 min, guint64 max,
 			   guint64 *out_number) G_GNUC_WARN_UNUSED_RESULT;
 
-/* Errors about IDs, UUIDs, ULIDs and layouts. */
+/* Like g_set_error(), but returns FALSE, so that the caller can return the result. */
+gboolean text_set_error(GError **error, GQuark domain, int code, const char *format, ...)
+	G_GNUC_PRINTF(4, 5);
+
+#define text_set_bad_value(error, ...)                                                             \
+	text_set_error((error), G_OPTION_ERROR, G_OPTION_ERROR_BAD_VALUE, __VA_ARGS__)
+
+/* Errors about IDs, UUIDs, ULIDs, layouts and records. */
 #define ID_ERROR (id_error_quark())
 GQuark id_error_quark(void);
 
 typedef enum {
-	ID_ERROR_INVALID,      /* a text does not parse, or a layout is invalid */
+	ID_ERROR_INVALID,      /* a text does not parse, or a layout or a record is invalid */
 	ID_ERROR_OUT_OF_RANGE, /* this part or time does not fit into an ID of this kind */
 	ID_ERROR_OVERFLOW,     /* the millisecond has no ULIDs left */
 } IdError;
 
-/* Sets an error with this message. Returns FALSE, so that the caller can return the result. */
-gboolean id_error_set(GError **error, IdError code, const char *format, ...) G_GNUC_PRINTF(3, 4);
-
-/* Sets a G_OPTION_ERROR_BAD_VALUE with this message. Returns FALSE, so that the caller can return
- * the result. */
-gboolean text_set_bad_value(GError **error, const char *format, ...) G_GNUC_PRINTF(2, 3);
+#define id_error_set(error, code, ...) text_set_error((error), ID_ERROR, (code), __VA_ARGS__)
 
 /* Sets a G_OPTION_ERROR_BAD_VALUE with the escaped value in quotes, a blank, and @why. The quotes
  * are single if the value contains a double quote. Returns FALSE. */

@@ -45,33 +45,31 @@ void ulid_to_text(Ulid self, char out_text[static ULID_TEXT_SIZE])
 	out_text[TEXT_LENGTH] = '\0';
 }
 
-static gboolean refuse_text(const char *text, const char *why, GError **error)
-{
-	g_autofree char *shown = text_escape(text, strlen(text));
-
-	return id_error_set(error, ID_ERROR_INVALID, "\"%s\" is not a ULID: %s", shown, why);
-}
-
 gboolean ulid_parse(const char *text, Ulid *out_ulid, GError **error)
 {
 	static const char digits[] = "0123456789ABCDEFGHJKMNPQRSTVWXYZ";
+	const char *why = strlen(text) != TEXT_LENGTH ? "it has 26 digits" : NULL;
+	g_autofree char *shown = NULL;
 	Ulid ulid = {0};
 
-	if (strlen(text) != TEXT_LENGTH)
-		return refuse_text(text, "it has 26 digits", error);
-	for (int i = 0; i < TEXT_LENGTH; i++) {
+	for (int i = 0; why == NULL && i < TEXT_LENGTH; i++) {
 		const char *digit = strchr(digits, g_ascii_toupper(text[i]));
 
-		if (digit == NULL)
-			return refuse_text(text, "digits are 0-9 and A-Z without I, L, O and U",
-					   error);
+		if (digit == NULL) {
+			why = "digits are 0-9 and A-Z without I, L, O and U";
+			break;
+		}
 		ulid.high = ulid.high << 5 | ulid.low >> 59;
 		ulid.low = ulid.low << 5 | (guint64)(digit - digits);
 	}
-	if (text[0] > LARGEST_TEXT[0])
-		return refuse_text(text, "it is above " LARGEST_TEXT, error);
-	*out_ulid = ulid;
-	return TRUE;
+	if (why == NULL && text[0] > LARGEST_TEXT[0])
+		why = "it is above " LARGEST_TEXT;
+	if (why == NULL) {
+		*out_ulid = ulid;
+		return TRUE;
+	}
+	shown = text_escape(text, strlen(text));
+	return id_error_set(error, ID_ERROR_INVALID, "\"%s\" is not a ULID: %s", shown, why);
 }
 
 static gboolean check_time(gint64 time_ms, GError **error)
@@ -96,17 +94,6 @@ gboolean ulid_draw(gint64 time_ms, gsize count, Ulid *out_ulids, GError **error)
 	return TRUE;
 }
 
-void ulid_generator_init(UlidGenerator *self, const Clock *clock)
-{
-	*self = (UlidGenerator){.clock = clock, .last_ms = -1};
-	pthread_mutex_init(&self->mutex, NULL);
-}
-
-void ulid_generator_clear(UlidGenerator *self)
-{
-	pthread_mutex_destroy(&self->mutex);
-}
-
 /* Returns @self + @n, which can belong to the next millisecond. */
 static Ulid add_to_ulid(Ulid self, guint64 n)
 {
@@ -118,7 +105,7 @@ static Ulid add_to_ulid(Ulid self, guint64 n)
 }
 
 /* Finds the first and the last of @count ULIDs, and stores the last in the generator. */
-static gboolean reserve_ulids(UlidGenerator *self, gint64 now_ms, gsize count, Ulid *out_first,
+static gboolean reserve_ulids(UuidGenerator *self, gint64 now_ms, gsize count, Ulid *out_first,
 			      GError **error)
 {
 	guint fork_generation = random_fork_generation();
@@ -146,7 +133,7 @@ static gboolean reserve_ulids(UlidGenerator *self, gint64 now_ms, gsize count, U
 	return TRUE;
 }
 
-gboolean ulid_generator_draw(UlidGenerator *self, gsize count, Ulid *out_ulids, GError **error)
+gboolean ulid_generator_draw(UuidGenerator *self, gsize count, Ulid *out_ulids, GError **error)
 {
 	gint64 now_ms = clock_now_ms(self->clock);
 	Ulid first = {0};

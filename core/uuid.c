@@ -108,32 +108,31 @@ gboolean uuid_to_id(Uuid uuid, gint64 *out_id, GError **error)
 				    "only a UUID of version 7 can contain an ID; this one has "
 				    "version %u and variant bits %u%u",
 				    version, (guint)(uuid.low >> 63), (guint)(uuid.low >> 62) & 1);
-	if (tick < 0 || tick > layout_max_tick(&LAYOUT_TWITTER)) {
+	if (tick < 0 || tick > layout_max_tick(&LAYOUT_TWITTER))
 		return id_error_set(error, ID_ERROR_OUT_OF_RANGE,
 				    "the UUID's time, %" G_GINT64_FORMAT
 				    " ms, is outside the layout, %" G_GINT64_FORMAT
 				    " to %" G_GINT64_FORMAT " ms: it was not made from an ID",
 				    uuid_time_ms(uuid), LAYOUT_TWITTER.epoch_ms,
 				    LAYOUT_TWITTER.epoch_ms + layout_max_tick(&LAYOUT_TWITTER));
-	}
 	*out_id = (gint64)((guint64)tick << ID_LOW_BITS |
 			   low_bits(uuid.high, RAND_A_BITS) << ID_B_BITS |
 			   low_bits(uuid.low >> (RAND_B_BITS - ID_B_BITS), ID_B_BITS));
 	return TRUE;
 }
 
-void uuid7_generator_init(Uuid7Generator *self, const Clock *clock)
+void uuid_generator_init(UuidGenerator *self, const Clock *clock)
 {
-	*self = (Uuid7Generator){.clock = clock, .last_ms = -1};
+	*self = (UuidGenerator){.clock = clock, .last_ms = -1};
 	pthread_mutex_init(&self->mutex, NULL);
 }
 
-void uuid7_generator_clear(Uuid7Generator *self)
+void uuid_generator_clear(UuidGenerator *self)
 {
 	pthread_mutex_destroy(&self->mutex);
 }
 
-gboolean uuid7_generator_draw(Uuid7Generator *self, gsize count, Uuid *out_uuids, GError **error)
+gboolean uuid_generator_draw(UuidGenerator *self, gsize count, Uuid *out_uuids, GError **error)
 {
 	gint64 now_ms = clock_now_ms(self->clock);
 	guint fork_generation;
@@ -148,7 +147,7 @@ gboolean uuid7_generator_draw(Uuid7Generator *self, gsize count, Uuid *out_uuids
 	pthread_mutex_lock(&self->mutex);
 	fork_generation = random_fork_generation();
 	time_ms = MAX(now_ms, self->last_ms);
-	first = self->last_counter + 1;
+	first = self->last.low + 1;
 	/* after a fork, the other process continues from the same UUID */
 	if (time_ms == self->last_ms &&
 	    (fork_generation != self->fork_generation ||
@@ -157,7 +156,7 @@ gboolean uuid7_generator_draw(Uuid7Generator *self, gsize count, Uuid *out_uuids
 	if (time_ms > self->last_ms)
 		first = low_bits(random_u64(), UUID_COUNTER_BITS - 1);
 	self->last_ms = time_ms;
-	self->last_counter = first + count - 1;
+	self->last.low = first + count - 1;
 	self->fork_generation = fork_generation;
 	pthread_mutex_unlock(&self->mutex);
 	for (gsize i = 0; i < count; i++)

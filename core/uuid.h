@@ -17,15 +17,6 @@ typedef struct {
 	guint64 low;
 } Uuid;
 
-/* Returns a negative number, 0, or a positive number. Bytes, and texts in one case, sort in the
- * same order. */
-static inline int uuid_compare(Uuid a, Uuid b)
-{
-	if (a.high != b.high)
-		return a.high < b.high ? -1 : 1;
-	return (a.low > b.low) - (a.low < b.low);
-}
-
 /* Returns a UUID of version 4. The kernel provides its bits at each call, so two processes never
  * have the same UUID, not even a parent and a child of _Fork() or clone(). */
 Uuid uuid_random(void);
@@ -36,14 +27,10 @@ Uuid uuid_from_bytes(const guint8 bytes[static UUID_BYTES]);
 /* Writes hexadecimal digits in the form 8-4-4-4-12, in lowercase. */
 void uuid_to_text(Uuid self, char out_text[static UUID_TEXT_SIZE]);
 
-/**
- * uuid_parse:
- * @text: hexadecimal digits in the form 8-4-4-4-12, case-insensitive, and nothing else; any version
- * and variant
- * @out_uuid: (out): untouched on failure
- *
- * Returns: %TRUE, or %FALSE with INVALID set
- */
+/* Returns: %TRUE, or %FALSE with INVALID set
+ * @text: hexadecimal digits in the form 8-4-4-4-12, case-insensitive, and nothing else; any
+ * version and variant
+ * @out_uuid: (out): untouched on failure */
 gboolean uuid_parse(const char *text, Uuid *out_uuid, GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
 /*
@@ -70,33 +57,20 @@ static inline gint64 uuid_time_ms(Uuid uuid)
 	return (gint64)(uuid.high >> 16);
 }
 
-/**
- * uuid_from_id:
+/* Returns: the UUID of the reserved kind
  * @id: an ID of LAYOUT_TWITTER, not negative
- * @random: a random_u64(), of which the low 52 bits are used
- *
- * Returns: the UUID of the reserved kind
- */
+ * @random: a random_u64(), of which the low 52 bits are used */
 Uuid uuid_from_id(gint64 id, guint64 random);
 
-/**
- * uuid_to_id:
- * @out_id: (out): the ID that was passed to uuid_from_id(); untouched on failure
- *
- * Returns: %TRUE, or %FALSE with INVALID set if @uuid is of another version or variant, or with
+/* Returns: %TRUE, or %FALSE with INVALID set if @uuid is of another version or variant, or with
  * OUT_OF_RANGE if its time is outside of LAYOUT_TWITTER
- */
+ * @out_id: (out): the ID that was passed to uuid_from_id(); untouched on failure */
 gboolean uuid_to_id(Uuid uuid, gint64 *out_id, GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
 /*
- * A source of increasing UUIDs of the plain kind for any number of threads (RFC 9562, section 6.2,
- * method 1). A UUID is greater than every UUID that was returned before its draw began. The counter
- * has 42 bits. In each millisecond, it starts at a random number whose highest bit is 0, and
- * increases by 1. It is followed by 32 random bits, which are new in each UUID.
- *
- * If the clock steps back, the time of the last UUID is used until the clock is past it. If the
- * counter overflows, after at least 2^41 UUIDs in a millisecond, the time of the next UUID is a
- * millisecond ahead of the clock. So no call waits or is refused.
+ * A source of increasing ULIDs (ulid.h), or of increasing UUIDs of the plain kind, for any number
+ * of threads. Each is greater than all those that were returned before its draw began. If the clock
+ * steps back, the time of the last one is used until the clock is past it.
  *
  * A child of fork() continues in a later millisecond. If another thread was drawing at the time of
  * the fork, the child must not use the generator.
@@ -104,23 +78,22 @@ gboolean uuid_to_id(Uuid uuid, gint64 *out_id, GError **error) G_GNUC_WARN_UNUSE
 typedef struct {
 	const Clock *clock;
 	pthread_mutex_t mutex; /* protects the members below */
-	gint64 last_ms;        /* time of the last UUID; -1 if there is none */
-	guint64 last_counter;
-	guint fork_generation; /* process that drew the last UUID, see fork_generation */
-} Uuid7Generator;
+	gint64 last_ms;        /* time of the last draw; -1 if there is none */
+	Uuid last;             /* the last ULID; of UUIDs, its low half is the last counter */
+	guint fork_generation; /* process that drew last, see random_fork_generation() */
+} UuidGenerator;
 
 /* @clock: borrowed; must outlive the generator */
-void uuid7_generator_init(Uuid7Generator *self, const Clock *clock);
-void uuid7_generator_clear(Uuid7Generator *self);
+void uuid_generator_init(UuidGenerator *self, const Clock *clock);
+void uuid_generator_clear(UuidGenerator *self);
 
-/**
- * uuid7_generator_draw:
+/* Draws UUIDs by RFC 9562, section 6.2, method 1. In each millisecond, the counter starts at a
+ * random number whose highest bit is 0, and increases by 1. It is followed by 32 random bits, which
+ * are new in each UUID. If the counter overflows, after at least 2^41 UUIDs in a millisecond, the
+ * time of the next UUID is a millisecond ahead of the clock. So no call waits or is refused.
+ * Thread-safe. A batch reads the clock once.
  * @count: 1 to 2^41
  * @out_uuids: (out): @count consecutive UUIDs of one millisecond; untouched on failure
- *
- * Thread-safe. A batch reads the clock once.
- *
- * Returns: %TRUE, or %FALSE with OUT_OF_RANGE set if the clock is before 1970
- */
-gboolean uuid7_generator_draw(Uuid7Generator *self, gsize count, Uuid *out_uuids,
-			      GError **error) G_GNUC_WARN_UNUSED_RESULT;
+ * Returns: %TRUE, or %FALSE with OUT_OF_RANGE set if the clock is before 1970 */
+gboolean uuid_generator_draw(UuidGenerator *self, gsize count, Uuid *out_uuids,
+			     GError **error) G_GNUC_WARN_UNUSED_RESULT;

@@ -215,8 +215,8 @@ static gboolean read_limits(Quarantine *self, GError **error)
 {
 	const ZnodeLimits *wanted = &self->given_limits;
 	g_autoptr(GPtrArray) requests = ctl_zookeeper_requests_new();
-	CtlRequest *request =
-		ctl_zookeeper_read(self->zookeeper, requests, znode_limits(self->hosts->root));
+	CtlRequest *request = ctl_zookeeper_read(self->zookeeper, requests,
+						 znode_in_root(self->hosts->root, ZNODES_LIMITS));
 	const StoreRecord *record;
 	g_autoptr(GError) failure = NULL;
 	g_autofree char *fault = NULL;
@@ -326,16 +326,18 @@ static gboolean create_parents(const Quarantine *self, gboolean of_datacenters, 
 	g_autoptr(GPtrArray) requests = ctl_zookeeper_requests_new();
 
 	if (!of_datacenters) {
-		ctl_zookeeper_copy_acl(self->zookeeper, requests, znode_layout(root));
+		ctl_zookeeper_copy_acl(self->zookeeper, requests,
+				       znode_in_root(root, ZNODES_LAYOUT));
 		if (!ctl_zookeeper_wait(self->zookeeper, requests, error))
 			return FALSE;
 		g_ptr_array_set_size(requests, 0);
-		ctl_zookeeper_write(self->zookeeper, requests, znode_datacenters(root), STORE_NONE,
-				    "");
+		ctl_zookeeper_write(self->zookeeper, requests,
+				    znode_in_root(root, ZNODES_DATACENTERS), STORE_NONE, "");
 	}
 	for (guint i = 0; i < self->floors->len && of_datacenters; i++) {
 		const DatacenterFloor *floor = self->floors->pdata[i];
-		g_autofree char *path = znode_floor(root, floor->datacenter_id);
+		g_autofree char *path =
+			znode_in_datacenter(root, floor->datacenter_id, ZNODES_FLOOR);
 
 		ctl_zookeeper_write(self->zookeeper, requests, g_path_get_dirname(path), STORE_NONE,
 				    "");
@@ -363,7 +365,7 @@ static gboolean set_gone(const char *path, GError **error)
  * is wrong. */
 static gboolean read_clock(const Quarantine *self, gint64 *out_now_ms, GError **error)
 {
-	g_autofree char *path = znode_datacenters(self->hosts->root);
+	g_autofree char *path = znode_in_root(self->hosts->root, ZNODES_DATACENTERS);
 
 	for (int i = 0; i < MAX_ATTEMPTS; i++) {
 		g_autoptr(GPtrArray) reads = ctl_zookeeper_requests_new();
@@ -483,8 +485,9 @@ static gboolean raise_once(const Quarantine *self, GPtrArray *floors, GError **e
 	for (guint i = 0; i < floors->len; i++) {
 		const DatacenterFloor *floor = floors->pdata[i];
 
-		ctl_zookeeper_read(self->zookeeper, reads,
-				   znode_floor(self->hosts->root, floor->datacenter_id));
+		ctl_zookeeper_read(
+			self->zookeeper, reads,
+			znode_in_datacenter(self->hosts->root, floor->datacenter_id, ZNODES_FLOOR));
 	}
 	if (!ctl_zookeeper_wait(self->zookeeper, reads, error))
 		return FALSE;
@@ -523,7 +526,8 @@ static gboolean raise_all(const Quarantine *self, GError **error)
 		return TRUE;
 
 	const DatacenterFloor *floor = left->pdata[0];
-	g_autofree char *path = znode_floor(self->hosts->root, floor->datacenter_id);
+	g_autofree char *path =
+		znode_in_datacenter(self->hosts->root, floor->datacenter_id, ZNODES_FLOOR);
 
 	return set_too_many_attempts(path, error);
 }
@@ -768,7 +772,7 @@ static CtlStatus refuse_second_registry(const ZookeeperHosts *hosts, const Store
 static CtlRequest *request_registry(CtlZookeeper *zookeeper, GPtrArray *requests, const char *root,
 				    const Layout *layout, CtlRequest **out_read)
 {
-	char *key = znode_layout(root);
+	char *key = znode_in_root(root, ZNODES_LAYOUT);
 	g_autoptr(GPtrArray) parents = znode_parents(key);
 	g_autofree char *new_id = g_uuid_string_random();
 	g_autofree char *identity = znode_registry_to_json(new_id);
@@ -780,10 +784,11 @@ static CtlRequest *request_registry(CtlZookeeper *zookeeper, GPtrArray *requests
 		ctl_zookeeper_write(zookeeper, requests, g_strdup(parents->pdata[i]), STORE_NONE,
 				    "")
 			->may_be_denied = TRUE;
-	ctl_zookeeper_write(zookeeper, requests, znode_registry(root), STORE_NONE, identity);
+	ctl_zookeeper_write(zookeeper, requests, znode_in_root(root, ZNODES_REGISTRY), STORE_NONE,
+			    identity);
 	request = ctl_zookeeper_write(zookeeper, requests, key, STORE_NONE, data);
 	/* another client may have written the ID */
-	*out_read = ctl_zookeeper_read(zookeeper, requests, znode_registry(root));
+	*out_read = ctl_zookeeper_read(zookeeper, requests, znode_in_root(root, ZNODES_REGISTRY));
 	return request;
 }
 
@@ -818,9 +823,12 @@ static CtlStatus run_init(const CtlOptions *options, const ZookeeperHosts *hosts
 		return ctl_output_fail(error);
 	do {
 		g_ptr_array_set_size(reads, 0);
-		before = ctl_zookeeper_read(zookeeper, reads, znode_layout(hosts->root));
-		identity = ctl_zookeeper_read(zookeeper, reads, znode_registry(hosts->root));
-		of_servers = ctl_zookeeper_read(zookeeper, reads, znode_datacenters(hosts->root));
+		before = ctl_zookeeper_read(zookeeper, reads,
+					    znode_in_root(hosts->root, ZNODES_LAYOUT));
+		identity = ctl_zookeeper_read(zookeeper, reads,
+					      znode_in_root(hosts->root, ZNODES_REGISTRY));
+		of_servers = ctl_zookeeper_read(zookeeper, reads,
+						znode_in_root(hosts->root, ZNODES_DATACENTERS));
 		if (!ctl_zookeeper_wait(zookeeper, reads, &error))
 			return ctl_output_fail(error);
 		if (ctl_request_record(before) != NULL)

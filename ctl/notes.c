@@ -141,9 +141,12 @@ gboolean ctl_notes_add_tree(CtlNotes *self, const CtlRegistryTree *tree)
 	for (guint i = 0; i < tree->datacenters->len; i++) {
 		const DatacenterListing *datacenter = tree->datacenters->pdata[i];
 		g_autoptr(GPtrArray) claims = ctl_registry_tree_order_claims(datacenter);
-		g_autofree char *claim_parent = znode_claims(tree->root, datacenter->datacenter_id);
-		g_autofree char *parent = znode_reservations(tree->root, datacenter->datacenter_id);
-		g_autofree char *floor = znode_floor(tree->root, datacenter->datacenter_id);
+		g_autofree char *claim_parent =
+			znode_in_datacenter(tree->root, datacenter->datacenter_id, ZNODES_CLAIMS);
+		g_autofree char *parent = znode_in_datacenter(tree->root, datacenter->datacenter_id,
+							      ZNODES_RESERVATIONS);
+		g_autofree char *floor =
+			znode_in_datacenter(tree->root, datacenter->datacenter_id, ZNODES_FLOOR);
 
 		for (guint j = 0; j < claims->len; j++) {
 			const ListedClaim *claim = claims->pdata[j];

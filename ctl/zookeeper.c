@@ -355,10 +355,12 @@ static gint compare_datacenters(gconstpointer a, gconstpointer b)
 static gboolean read_top(CtlRegistryTree *self, CtlZookeeper *zookeeper, GError **error)
 {
 	g_autoptr(GPtrArray) requests = ctl_zookeeper_requests_new();
-	CtlRequest *top = ctl_zookeeper_read(zookeeper, requests, znode_layout(self->root));
-	CtlRequest *list =
-		send_repeatable(zookeeper, requests, znode_datacenters(self->root), list_records);
-	CtlRequest *identity = ctl_zookeeper_read(zookeeper, requests, znode_registry(self->root));
+	CtlRequest *top =
+		ctl_zookeeper_read(zookeeper, requests, znode_in_root(self->root, ZNODES_LAYOUT));
+	CtlRequest *list = send_repeatable(
+		zookeeper, requests, znode_in_root(self->root, ZNODES_DATACENTERS), list_records);
+	CtlRequest *identity =
+		ctl_zookeeper_read(zookeeper, requests, znode_in_root(self->root, ZNODES_REGISTRY));
 	const StoreRecord *layout, *registry;
 	g_autoptr(GError) damage = NULL;
 
@@ -456,8 +458,10 @@ static gboolean read_datacenters(CtlRegistryTree *self, CtlZookeeper *zookeeper,
 	for (guint i = 0; i < datacenters->len; i++) {
 		const DatacenterListing *datacenter = datacenters->pdata[i];
 
-		send_repeatable(zookeeper, claims,
-				znode_claims(self->root, datacenter->datacenter_id), list_records);
+		send_repeatable(
+			zookeeper, claims,
+			znode_in_datacenter(self->root, datacenter->datacenter_id, ZNODES_CLAIMS),
+			list_records);
 	}
 	if (!ctl_zookeeper_wait(zookeeper, claims, error))
 		return FALSE;
@@ -467,7 +471,8 @@ static gboolean read_datacenters(CtlRegistryTree *self, CtlZookeeper *zookeeper,
 		add_records(self, datacenter, claims->pdata[i], datacenter_listing_add_claim);
 		if (with_all)
 			send_repeatable(zookeeper, reservations,
-					znode_reservations(self->root, datacenter->datacenter_id),
+					znode_in_datacenter(self->root, datacenter->datacenter_id,
+							    ZNODES_RESERVATIONS),
 					list_records);
 		else
 			request_named(self, zookeeper, datacenter, reservations);
@@ -484,8 +489,9 @@ static gboolean read_datacenters(CtlRegistryTree *self, CtlZookeeper *zookeeper,
 	for (guint i = 0; i < datacenters->len && with_all; i++) {
 		const DatacenterListing *datacenter = datacenters->pdata[i];
 
-		ctl_zookeeper_read(zookeeper, floors,
-				   znode_floor(self->root, datacenter->datacenter_id));
+		ctl_zookeeper_read(
+			zookeeper, floors,
+			znode_in_datacenter(self->root, datacenter->datacenter_id, ZNODES_FLOOR));
 	}
 	if (!ctl_zookeeper_wait(zookeeper, floors, error))
 		return FALSE;

@@ -178,7 +178,7 @@ gboolean load_connection_wants_write(const LoadConnection *self)
 	/* during a handshake, this end may have to wait for the other end */
 	return self->unsent_bytes > 0 &&
 	       (self->link->tls == NULL || tls_stream_is_shaken(self->link->tls) ||
-		tls_stream_events(self->link->tls) != POLLIN);
+		self->link->tls->events != POLLIN);
 }
 
 gboolean load_connection_receive(LoadConnection *self, LoadConnectionBuffer *buffer, GError **error)

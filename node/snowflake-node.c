@@ -179,7 +179,9 @@ static SnowflakeNode *make_node(const SnowflakeNodeConfig *config, GError **erro
 	self->options = options;
 	pthread_mutex_init(&self->mutex, NULL);
 	pthread_cond_init(&self->changed, NULL);
-	self->mark = fork_mark_new(&local);
+	self->mark = fork_guard_new_memory(sizeof *self->mark, &local);
+	if (self->mark != NULL)
+		*self->mark = 1;
 	member.program = program;
 	if (self->mark == NULL || !issuer_init(&self->issuer, options, &local) ||
 	    !issuer_join(&self->issuer, &member, note_event, self, &local)) {
@@ -218,7 +220,7 @@ void snowflake_node_free(SnowflakeNode *self)
 		pthread_cond_destroy(&self->changed);
 		pthread_mutex_destroy(&self->mutex);
 		options_free(self->options);
-		fork_mark_free(self->mark);
+		fork_guard_free_memory((void *)self->mark, sizeof *self->mark);
 		g_free(self);
 	}
 	pthread_setcancelstate(state, NULL);

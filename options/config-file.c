@@ -34,8 +34,8 @@ static char *read_contents(int fd, const char *shown, gsize *out_length, GError 
 	struct stat st;
 
 	if (fstat(fd, &st) == 0 && !S_ISREG(st.st_mode)) {
-		g_set_error(error, G_FILE_ERROR, G_FILE_ERROR_INVAL, "%s is not a regular file",
-			    shown);
+		text_set_error(error, G_FILE_ERROR, G_FILE_ERROR_INVAL, "%s is not a regular file",
+			       shown);
 		return NULL;
 	}
 	do {
@@ -43,15 +43,13 @@ static char *read_contents(int fd, const char *shown, gsize *out_length, GError 
 		length += (gsize)MAX(got, 0);
 	} while (got > 0 || (got < 0 && errno == EINTR));
 	if (got < 0) {
-		int fault = errno;
-
-		g_set_error(error, G_FILE_ERROR, g_file_error_from_errno(fault),
-			    "cannot read %s: %s", shown, g_strerror(fault));
+		text_set_error(error, G_FILE_ERROR, (int)g_file_error_from_errno(errno),
+			       "cannot read %s: %s", shown, g_strerror(errno));
 		return NULL;
 	}
 	if (length > MAX_BYTES) {
-		g_set_error(error, G_FILE_ERROR, G_FILE_ERROR_INVAL,
-			    "%s has more than %d bytes, the limit", shown, MAX_BYTES);
+		text_set_error(error, G_FILE_ERROR, G_FILE_ERROR_INVAL,
+			       "%s has more than %d bytes, the limit", shown, MAX_BYTES);
 		return NULL;
 	}
 	text[length] = '\0';
@@ -75,19 +73,6 @@ static char *read_file(const char *path, const char *shown, gsize *out_length, G
 	text = read_contents(fd, shown, out_length, error);
 	close(fd);
 	return text;
-}
-
-/* @file: with a heading after that of the group, if there is one */
-static gboolean read_heading(Reading *self, GKeyFile *file, GError **error)
-{
-	g_auto(GStrv) groups = g_key_file_get_groups(file, NULL);
-	const char *last = groups[g_strv_length(groups) - 1];
-	g_autofree char *escaped = text_escape(last, strlen(last));
-
-	self->in_group = g_strv_length(groups) == 1;
-	return self->in_group ||
-	       text_set_bad_value(error, "unknown group [%s]; the only group is [%s]", escaped,
-				  self->group);
 }
 
 static gboolean has_comment(const char *text)
@@ -114,8 +99,17 @@ static gboolean read_line(Reading *self, char *line, guint number, GError **erro
 					 *line == '[' && has_comment(line)
 						 ? "is not a group" PUT_COMMENT
 						 : "is not KEY=VALUE");
-	if (*g_strchug(line) == '[')
-		return read_heading(self, file, error);
+	if (*g_strchug(line) == '[') {
+		g_auto(GStrv) groups = g_key_file_get_groups(file, NULL);
+		const char *last = groups[g_strv_length(groups) - 1];
+		g_autofree char *escaped = text_escape(last, strlen(last));
+
+		/* the first group is that of @text */
+		self->in_group = g_strv_length(groups) == 1;
+		return self->in_group ||
+		       text_set_bad_value(error, "unknown group [%s]; the only group is [%s]",
+					  escaped, self->group);
+	}
 	keys = g_key_file_get_keys(file, self->group, NULL, NULL);
 	if (keys == NULL || keys[0] == NULL)
 		return TRUE; /* a comment, or empty */

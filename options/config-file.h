@@ -10,16 +10,11 @@
 typedef gboolean (*ConfigFileFunc)(const char *key, char *value, guint line, gpointer user_data,
 				   GError **error);
 
-/**
- * config_file_read:
+/* Calls @take for each key, in the order of the file.
  * @group: the name of the only group that the file can have
- *
- * Calls @take for each key, in the order of the file.
- *
  * Returns: %FALSE with a GFileError set, which names the file, if it cannot be read; with another
- * error set, which begins with the file and the line, if it is not a config file, if a key is given
- * twice, or if @take fails
- */
+ * error set, which begins with the file and the line, if it is not a config file, if a key is
+ * given twice, or if @take fails */
 gboolean config_file_read(const char *path, const char *group, ConfigFileFunc take,
 			  gpointer user_data, GError **error);
 

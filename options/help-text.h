@@ -5,16 +5,11 @@
 
 /* Texts for command lines: suggestions for mistyped names, and wrapped lines. */
 
-/**
- * help_text_suggest:
- * @names: NULL-terminated
- *
- * Finds the name that the user probably meant: the name that differs from @typed by the fewest
+/* Finds the name that the user probably meant: the name that differs from @typed by the fewest
  * edits. An edit adds, removes or replaces a byte, or swaps two adjacent bytes.
- *
+ * @names: NULL-terminated
  * Returns: (transfer none) (nullable): the first of the closest names; %NULL if none is within one
- * edit per three bytes
- */
+ * edit per three bytes */
 const char *help_text_suggest(const char *typed, const char *const *names);
 
 /* The width of the text of --help. */

@@ -32,8 +32,7 @@ static const OptionWord WORKER_IDS[] = {{"mac", OPTIONS_WORKER_ID_MAC},
 static const OptionWord SEQUENCE_STARTS[] = {{"continue", GENERATOR_SEQUENCE_CONTINUES}, {0}};
 
 const OptionSpec OPTIONS_TABLE[] = {
-	{.heading = "Addresses",
-	 OPTION("listen", ADDRESSES, listen, "HOST:PORT"),
+	{OPTION("listen", ADDRESSES, listen, "HOST:PORT"), .heading = "Addresses",
 	 .default_text = "127.0.0.1:7609",
 	 .help = "address for calls: a host name or an IP address, [::1]:7609 for IPv6, "
 		 "*:7609 for all addresses of the machine. With port 0, the system chooses a "
@@ -55,10 +54,8 @@ const OptionSpec OPTIONS_TABLE[] = {
 	{OPTION("admin-listen", ADMIN, admin_listen, "HOST:PORT"),
 	 .default_note = "none; the sample config sets 127.0.0.1:9990",
 	 .sample_text = "127.0.0.1:9990",
-	 .help = "address of the admin port, which answers operators over HTTP: state, "
-		 "servers, IDs. It asks for no password, so only operators must be able to "
-		 "reach it"},
-
+	 .help = "address of the admin port, which answers operators over HTTP: state, servers, "
+		 "IDs. It asks for no password, so only operators must be able to reach it"},
 	{OPTION("admin-host", HOSTS, admin_hosts, "NAME"),
 	 .default_note = "none, which means only IP addresses and localhost",
 	 .help = "host name by which operators reach the admin port, in addition to IP "
@@ -66,9 +63,7 @@ const OptionSpec OPTIONS_TABLE[] = {
 		 "site can make its own name resolve to this machine. Can be given several "
 		 "times; in the config file, separate the names by semicolons"},
 
-	{.heading = "Trust",
-	 OPTION("tls-certificate", PATH, tls_certificate, "FILE"),
-	 EMBEDDED,
+	{OPTION("tls-certificate", PATH, tls_certificate, "FILE"), .heading = "Trust", EMBEDDED,
 	 .default_note = "none; required if listen contains a tls: address",
 	 .help = "certificate of the server and its intermediate certificates, in PEM format; "
 		 "read again on SIGHUP, with the key. The server also presents it to servers "
@@ -91,8 +86,7 @@ const OptionSpec OPTIONS_TABLE[] = {
 		 "client's certificate, which requires --tls-client-ca. A client must match "
 		 "one entry. For local sockets, use --socket-mode"},
 
-	{.heading = "Relay",
-	 OPTION("relay", SERVERS, relay, "SERVERS"),
+	{OPTION("relay", SERVERS, relay, "SERVERS"), .heading = "Relay",
 	 .default_note = "none, so the server issues IDs itself",
 	 .help = "hand out IDs from these servers, HOST:PORT or unix:/PATH separated by commas, "
 		 "instead of issuing IDs. A relay needs no worker ID, and refuses the options of "
@@ -110,11 +104,8 @@ const OptionSpec OPTIONS_TABLE[] = {
 	 .help = "age at which the relay discards a prefetched ID; at least twice "
 		 "--relay-prefetch"},
 
-	{.heading = "Worker ID",
-	 NUMBER("datacenter-id", datacenter_id, "N", 0, G_MAXINT64, NULL),
-	 .default_note = "none, which means 0; required with zookeeper",
-	 EMBEDDED,
-	 OF_ISSUER,
+	{NUMBER("datacenter-id", datacenter_id, "N", 0, G_MAXINT64, NULL), .heading = "Worker ID",
+	 .default_note = "none, which means 0; required with zookeeper", EMBEDDED, OF_ISSUER,
 	 .help = "datacenter ID in every ID; 0 to 31 in the layout twitter"},
 	{NUMBER("worker-id", worker_id, "N", 0, G_MAXINT64, NULL), .words = WORKER_IDS,
 	 .default_note = "none, which means 0, or any free worker ID with zookeeper", EMBEDDED,
@@ -131,10 +122,8 @@ const OptionSpec OPTIONS_TABLE[] = {
 	 .help = "directory for the reservations of worker IDs; do not copy it to another "
 		 "machine"},
 
-	{.heading = "ZooKeeper",
-	 OPTION("zookeeper", ZOOKEEPER, zookeeper, "HOSTS"),
-	 .default_note = "none, so reservations are stored in the state directory",
-	 EMBEDDED,
+	{OPTION("zookeeper", ZOOKEEPER, zookeeper, "HOSTS"), .heading = "ZooKeeper",
+	 .default_note = "none, so reservations are stored in the state directory", EMBEDDED,
 	 OF_ISSUER,
 	 .help = "ZooKeeper for reservations that many machines share: HOST:PORT of each of "
 		 "its servers, separated by commas, or tls:HOST:PORT if the ZooKeeper client "
@@ -169,9 +158,7 @@ const OptionSpec OPTIONS_TABLE[] = {
 	 .help = "claim a worker ID without first comparing IDs and clocks with the other servers "
 		 "of the datacenter"},
 
-	{.heading = "IDs",
-	 OPTION("layout", LAYOUT, layout, "L"),
-	 .default_text = "twitter",
+	{OPTION("layout", LAYOUT, layout, "L"), .heading = "IDs", .default_text = "twitter",
 	 EMBEDDED,
 	 .help = "division of the bits of an ID: a name from snowflakectl layouts, or epoch_ms=N, "
 		 "tick_ms=N, time_bits=N, datacenter_bits=N, worker_bits=N and sequence_bits=N, "
@@ -204,8 +191,7 @@ const OptionSpec OPTIONS_TABLE[] = {
 	 .help = "how long a call can wait for the clock or for a reservation before it is "
 		 "refused"},
 
-	{.heading = "Connections",
-	 NUMBER("threads", threads, "N", 1, 256, NULL),
+	{NUMBER("threads", threads, "N", 1, 256, NULL), .heading = "Connections",
 	 .default_note = "half of the cores, at least 1",
 	 .help = "number of event loops; each has its own connections"},
 	{NUMBER("max-connections", max_connections, "N", 1, 1000000, "10000"),
@@ -232,8 +218,7 @@ const OptionSpec OPTIONS_TABLE[] = {
 	{OPTION("no-fast-path", FLAG, no_fast_path, NULL), .default_text = "false",
 	 .help = "answer every call with the general code path: the same replies, but slower"},
 
-	{.heading = "Audit log",
-	 OPTION("audit-log", TARGETS, audit_log, "SINK"),
+	{OPTION("audit-log", TARGETS, audit_log, "SINK"), .heading = "Audit log",
 	 .default_note = "none",
 	 .help = "log of which ID was issued to which agent: file:PATH, or "
 		 "scribe://HOST:PORT/CATEGORY, with port 1463 and category snowflake if "
@@ -244,8 +229,7 @@ const OptionSpec OPTIONS_TABLE[] = {
 		 "thread, rounded down to a power of two. If it is full, further entries are lost, "
 		 "and the log reports the gap"},
 
-	{.heading = "Operation",
-	 NUMBER("drain-delay", drain_delay_ms, "MS", 0, 3600000, "0"),
+	{NUMBER("drain-delay", drain_delay_ms, "MS", 0, 3600000, "0"), .heading = "Operation",
 	 REREAD,
 	 .help = "how long a stopping server continues to serve and reports that it is draining, "
 		 "so that clients can fail over to other servers"},

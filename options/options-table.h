@@ -50,12 +50,10 @@ struct _OptionSpec {
 	gboolean only_args; /* command line only */
 	/* can be changed by SIGHUP (server_reload()): a number, a choice or ALLOW */
 	gboolean reread;
-	/* only for servers with zookeeper: otherwise it must have its default */
-	gboolean of_zookeeper;
-	gboolean of_issuer; /* not for relays: with relay, it must have its default */
-	gboolean of_relay;  /* only for relays: without relay, it must have its default */
-	gboolean of_tls;    /* only with tls: in listen: otherwise it must have its default */
-	gboolean embedded;  /* also an option of embedded nodes */
+	/* only for servers with zookeeper, for servers that issue IDs, for relays, and for servers
+	 * with tls: in listen; on other servers, it must have its default */
+	gboolean of_zookeeper, of_issuer, of_relay, of_tls;
+	gboolean embedded; /* also an option of embedded nodes */
 	/* name of the value in the help; NULL for a flag; for a number its unit in capitals, or "N"
 	 */
 	const char *argument;

@@ -51,65 +51,49 @@ static G_GNUC_PRINTF(4, 5) gboolean refuse_option(const Options *self, GError **
 
 /* Fields whose types are not pointers */
 
-static gboolean set_number(const OptionSpec *spec, const char *text, gpointer field, GError **error)
+static gboolean set_scalar(const OptionSpec *spec, const char *text, gpointer field, GError **error)
 {
-	g_autofree char *range = NULL;
-	g_autofree char *what = NULL;
-	guint64 value;
+	gboolean is_true = strcmp(text, "true") == 0;
+	g_autofree char *allowed = NULL, *what = NULL;
+	guint64 number;
 
 	for (const OptionWord *one = spec->words; one != NULL && one->word != NULL; one++)
 		if (strcmp(text, one->word) == 0) {
 			*(gint64 *)field = one->value;
 			return TRUE;
 		}
-	if (text_parse_number(text, 10, (guint64)spec->min, (guint64)spec->max, &value)) {
-		*(gint64 *)field = (gint64)value;
-		return TRUE;
-	}
-	range = options_table_range(spec);
-	what = g_strconcat("is not a whole number, ", range, NULL);
-	return text_refuse_value(error, text, what);
-}
-
-static gboolean set_flag(const OptionSpec *spec G_GNUC_UNUSED, const char *text, gpointer field,
-			 GError **error)
-{
-	gboolean value = strcmp(text, "true") == 0;
-
-	if (!value && strcmp(text, "false") != 0)
-		return text_refuse_value(error, text, "is not true or false");
-	*(gboolean *)field = value;
-	return TRUE;
-}
-
-static gboolean set_mode(const OptionSpec *spec G_GNUC_UNUSED, const char *text, gpointer field,
-			 GError **error)
-{
-	guint64 mode;
-
-	if (!text_parse_number(text, 8, 0, 0777, &mode))
-		return text_refuse_value(error, text, "is not an octal number from 0000 to 0777");
-	*(guint *)field = (guint)mode;
-	return TRUE;
-}
-
-static gboolean set_choice(const OptionSpec *spec, const char *text, gpointer field, GError **error)
-{
-	g_autofree char *choices = g_strjoinv(", ", (char **)spec->choices);
-	g_autofree char *what = g_strconcat("is not one of ", choices, NULL);
-
-	for (guint i = 0; spec->choices[i] != NULL; i++)
+	for (guint i = 0; spec->choices != NULL && spec->choices[i] != NULL; i++)
 		if (strcmp(text, spec->choices[i]) == 0) {
 			*(guint *)field = i;
 			return TRUE;
 		}
+	if (spec->type == OPTION_LAYOUT)
+		return layout_parse(text, field, error);
+	if (spec->type == OPTION_FLAG && (is_true || strcmp(text, "false") == 0)) {
+		*(gboolean *)field = is_true;
+		return TRUE;
+	}
+	if (spec->type == OPTION_MODE && text_parse_number(text, 8, 0, 0777, &number)) {
+		*(guint *)field = (guint)number;
+		return TRUE;
+	}
+	if (spec->type == OPTION_NUMBER &&
+	    text_parse_number(text, 10, (guint64)spec->min, (guint64)spec->max, &number)) {
+		*(gint64 *)field = (gint64)number;
+		return TRUE;
+	}
+	if (spec->type == OPTION_FLAG)
+		return text_refuse_value(error, text, "is not true or false");
+	if (spec->type == OPTION_MODE)
+		return text_refuse_value(error, text, "is not an octal number from 0000 to 0777");
+	if (spec->type == OPTION_CHOICE) {
+		allowed = g_strjoinv(", ", (char **)spec->choices);
+		what = g_strconcat("is not one of ", allowed, NULL);
+	} else {
+		allowed = options_table_range(spec);
+		what = g_strconcat("is not a whole number, ", allowed, NULL);
+	}
 	return text_refuse_value(error, text, what);
-}
-
-static gboolean set_layout(const OptionSpec *spec G_GNUC_UNUSED, const char *text, gpointer field,
-			   GError **error)
-{
-	return layout_parse(text, field, error);
 }
 
 /* Returns: (transfer full) (nullable): as options_text_of() */
@@ -185,60 +169,46 @@ static gpointer parse_server(const char *text, GError **error)
 	return NULL;
 }
 
-static const char *own_text(gconstpointer text)
-{
-	return text;
-}
-
-static const char *address_text(gconstpointer address)
-{
-	return ((const Address *)address)->text;
-}
-
-static const char *target_text(gconstpointer target)
-{
-	return ((const AuditTarget *)target)->text;
-}
-
-static const char *hosts_text(gconstpointer hosts)
-{
-	return ((const ZookeeperHosts *)hosts)->text;
-}
-
 typedef gpointer (*ParseFunc)(const char *text, GError **error);
-typedef const char *(*TextFunc)(gconstpointer value);
 
-#define POINTER(parse_, text_, free_)                                                              \
-	.parse = (ParseFunc)(parse_), .text_of = (TextFunc)(text_), .free = (GDestroyNotify)(free_)
+#define OWN_TEXT (-1)
 
-/* How the fields of each type are set, written and freed. If set() is NULL, the field is a pointer,
- * or an array of pointers, whose text has @between between the elements. */
+#define POINTER(parse_, text_at_, free_)                                                           \
+	.parse = (ParseFunc)(parse_), .text_at = (text_at_), .free = (GDestroyNotify)(free_)
+#define ADDRESS(parse_) POINTER(parse_, G_STRUCT_OFFSET(Address, text), address_free)
+
+/* How the fields of each type are set, written and freed. If parse() is NULL, see set_scalar().
+ * Otherwise, the field is a pointer, or an array of pointers, whose text has @between between the
+ * elements. */
 static const struct {
-	gboolean (*set)(const OptionSpec *spec, const char *text, gpointer field, GError **error);
 	ParseFunc parse; /* (transfer full) */
-	TextFunc text_of;
+	glong text_at;   /* offset of the value's text; OWN_TEXT if the value is a text */
 	GDestroyNotify free;
 	const char *between;
 } TYPES[] = {
-	[OPTION_NUMBER] = {.set = set_number},
-	[OPTION_FLAG] = {.set = set_flag},
-	[OPTION_MODE] = {.set = set_mode},
-	[OPTION_CHOICE] = {.set = set_choice},
-	[OPTION_LAYOUT] = {.set = set_layout},
-	[OPTION_PATH] = {POINTER(parse_path, own_text, g_free)},
-	[OPTION_NAME] = {POINTER(parse_name, own_text, g_free)},
-	[OPTION_UUID] = {POINTER(parse_uuid, own_text, g_free)},
-	[OPTION_ADDRESS] = {POINTER(address_parse_peer, address_text, address_free)},
-	[OPTION_ADMIN] = {POINTER(address_parse_admin, address_text, address_free)},
-	[OPTION_ZOOKEEPER] = {POINTER(zookeeper_hosts_parse, hosts_text, zookeeper_hosts_free)},
-	[OPTION_ALLOW] = {POINTER(allow_list_parse, allow_list_text, allow_list_unref)},
-	[OPTION_ADDRESSES] = {POINTER(address_parse_listen, address_text, address_free),
-			      .between = ";"},
-	[OPTION_SERVERS] = {POINTER(parse_server, address_text, address_free), .between = ","},
-	[OPTION_TARGETS] = {POINTER(audit_target_parse, target_text, audit_target_free),
+	[OPTION_PATH] = {POINTER(parse_path, OWN_TEXT, g_free)},
+	[OPTION_NAME] = {POINTER(parse_name, OWN_TEXT, g_free)},
+	[OPTION_UUID] = {POINTER(parse_uuid, OWN_TEXT, g_free)},
+	[OPTION_ADDRESS] = {ADDRESS(address_parse_peer)},
+	[OPTION_ADMIN] = {ADDRESS(address_parse_admin)},
+	[OPTION_ZOOKEEPER] = {POINTER(zookeeper_hosts_parse, G_STRUCT_OFFSET(ZookeeperHosts, text),
+				      zookeeper_hosts_free)},
+	[OPTION_ALLOW] = {POINTER(allow_list_parse, G_STRUCT_OFFSET(AllowList, text),
+				  allow_list_unref)},
+	[OPTION_ADDRESSES] = {ADDRESS(address_parse_listen), .between = ";"},
+	[OPTION_SERVERS] = {ADDRESS(parse_server), .between = ","},
+	[OPTION_TARGETS] = {POINTER(audit_target_parse, G_STRUCT_OFFSET(AuditTarget, text),
+				    audit_target_free),
 			    .between = ";"},
-	[OPTION_HOSTS] = {POINTER(parse_host, own_text, g_free), .between = ";"},
+	[OPTION_HOSTS] = {POINTER(parse_host, OWN_TEXT, g_free), .between = ";"},
 };
+
+static const char *value_text(const OptionSpec *spec, gconstpointer value)
+{
+	glong at = TYPES[spec->type].text_at;
+
+	return at == OWN_TEXT ? value : G_STRUCT_MEMBER(const char *, value, at);
+}
 
 /* Returns: (nullable): the value of a pointer field. Uses memcpy(), because the field has a
  * different pointer type. */
@@ -265,7 +235,6 @@ static void store_pointer(Options *self, const OptionSpec *spec, gpointer value)
 /* @texts: NULL-terminated */
 static gboolean set_list(Options *self, const OptionSpec *spec, char *const *texts, GError **error)
 {
-	TextFunc text_of = TYPES[spec->type].text_of;
 	g_autoptr(GPtrArray) items = g_ptr_array_new_with_free_func(TYPES[spec->type].free);
 	g_autoptr(GHashTable) targets = g_hash_table_new(g_str_hash, g_str_equal);
 
@@ -276,7 +245,7 @@ static gboolean set_list(Options *self, const OptionSpec *spec, char *const *tex
 			return FALSE;
 		g_ptr_array_add(items, item);
 		if (spec->type == OPTION_TARGETS &&
-		    !g_hash_table_add(targets, (gpointer)text_of(item)))
+		    !g_hash_table_add(targets, (gpointer)value_text(spec, item)))
 			return text_refuse_value(error, texts[i], "is given twice; remove one");
 	}
 	if (items->len == 0)
@@ -292,9 +261,8 @@ static gboolean set_field(Options *self, const OptionSpec *spec, const GPtrArray
 	const char *text = texts->pdata[texts->len - 1]; /* the last value that was given */
 	gpointer value;
 
-	if (TYPES[spec->type].set != NULL)
-		return TYPES[spec->type].set(spec, text, G_STRUCT_MEMBER_P(self, spec->offset),
-					     error);
+	if (TYPES[spec->type].parse == NULL)
+		return set_scalar(spec, text, G_STRUCT_MEMBER_P(self, spec->offset), error);
 	if (spec->type == OPTION_SERVERS) {
 		g_auto(GStrv) servers = g_strsplit(text, ",", -1);
 
@@ -314,16 +282,16 @@ char *options_text_of(const Options *self, const OptionSpec *spec)
 	gpointer value;
 	GString *text;
 
-	if (TYPES[spec->type].set != NULL)
+	if (TYPES[spec->type].parse == NULL)
 		return scalar_text(spec, G_STRUCT_MEMBER_P(self, spec->offset));
 	value = load_pointer(self, spec);
 	if (value == NULL || TYPES[spec->type].between == NULL)
-		return value != NULL ? g_strdup(TYPES[spec->type].text_of(value)) : NULL;
+		return value != NULL ? g_strdup(value_text(spec, value)) : NULL;
 	items = value;
 	text = g_string_new(NULL);
 	for (guint i = 0; i < items->len; i++)
 		g_string_append_printf(text, "%s%s", i > 0 ? TYPES[spec->type].between : "",
-				       TYPES[spec->type].text_of(items->pdata[i]));
+				       value_text(spec, items->pdata[i]));
 	return g_string_free(text, items->len == 0);
 }
 
@@ -543,22 +511,6 @@ static gboolean check_useful(const Options *self, GError **error)
 	return TRUE;
 }
 
-/* Rejects options for the files of local sockets if there is no local socket. */
-static gboolean check_sockets(const Options *self, GError **error)
-{
-	gboolean is_given = self->socket_group != NULL || self->socket_mode != DEFAULT_SOCKET_MODE;
-
-	for (guint i = 0; is_given && i < self->listen->len; i++) {
-		const char *path = ((const Address *)self->listen->pdata[i])->path;
-
-		is_given = path == NULL || *path != '/';
-	}
-	return !is_given ||
-	       refuse_option(self, error,
-			     self->socket_group != NULL ? "socket-group" : "socket-mode",
-			     "has no effect without unix:/PATH in listen");
-}
-
 gboolean options_check_reachable(const Options *self, const char *address, GError **error)
 {
 	return self->zookeeper != NULL || self->relay != NULL ||
@@ -570,25 +522,21 @@ gboolean options_check_reachable(const Options *self, const char *address, GErro
 			     address);
 }
 
+/* Checks each address of listen, and that the options for local sockets have an effect. */
 static gboolean check_listen(const Options *self, GError **error)
 {
+	gboolean has_file = FALSE;
+
 	for (guint i = 0; i < self->listen->len; i++) {
 		const Address *address = self->listen->pdata[i];
 
+		has_file = has_file || (address->path != NULL && *address->path == '/');
 		if (!address_is_local(address) &&
 		    !options_check_reachable(self, address->text, error))
 			return FALSE;
-	}
-	return TRUE;
-}
-
-/* Refuses an address that is used twice. */
-static gboolean check_addresses(const Options *self, GError **error)
-{
-	/* passed sockets can replace these addresses, see sd_listen_fds(3) */
-	for (guint i = 0; i < self->listen->len && g_getenv("LISTEN_FDS") == NULL; i++) {
-		const Address *address = self->listen->pdata[i];
-
+		/* passed sockets can replace these addresses, see sd_listen_fds(3) */
+		if (g_getenv("LISTEN_FDS") != NULL)
+			continue;
 		if (self->admin_listen != NULL && address->port != 0 && address->path == NULL &&
 		    address->port == self->admin_listen->port &&
 		    strcmp(address->host, self->admin_listen->host) == 0)
@@ -596,13 +544,18 @@ static gboolean check_addresses(const Options *self, GError **error)
 					     "%s is in listen, too; use a different port",
 					     self->admin_listen->text);
 		for (guint j = 0; self->relay != NULL && j < self->relay->len; j++)
-			if (strcmp(address->text, address_text(self->relay->pdata[j])) == 0)
+			if (strcmp(address->text, ((const Address *)self->relay->pdata[j])->text) ==
+			    0)
 				return refuse_option(self, error, "relay",
 						     "%s is the relay's own address in listen; "
 						     "use the addresses of servers",
 						     address->text);
 	}
-	return TRUE;
+	if (has_file || (self->socket_group == NULL && self->socket_mode == DEFAULT_SOCKET_MODE))
+		return TRUE;
+	return refuse_option(self, error,
+			     self->socket_group != NULL ? "socket-group" : "socket-mode",
+			     "has no effect without unix:/PATH in listen");
 }
 
 static gboolean check_options(const Options *self, GError **error)
@@ -621,8 +574,7 @@ static gboolean check_options(const Options *self, GError **error)
 		return refuse_option(self, error, "datacenter-id", "%s", fault->message);
 	if (!layout_check_worker(&self->layout, 0, MAX(self->worker_id, 0), &fault))
 		return refuse_option(self, error, "worker-id", "%s", fault->message);
-	if (!check_useful(self, error) || !check_sockets(self, error) ||
-	    !check_listen(self, error) || !check_addresses(self, error))
+	if (!check_useful(self, error) || !check_listen(self, error))
 		return FALSE;
 
 	if (address_any_is_tls(self->listen) && self->tls_certificate == NULL)
@@ -713,11 +665,6 @@ Options *options_new_from_args(int argc, char **argv, GError **error)
 	g_autoptr(Options) self = new_from_args(argc, argv, error);
 
 	return self != NULL && check_certificate_use(self, error) ? g_steal_pointer(&self) : NULL;
-}
-
-Options *options_new_again(const Options *self, GError **error)
-{
-	return options_new_from_args((int)g_strv_length(self->args), self->args, error);
 }
 
 TlsNames options_tls_names(const Options *self)

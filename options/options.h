@@ -36,49 +36,40 @@ typedef struct {
 	char *config; /* a path, or NULL */
 	GStrv args;   /* the whole command line, to reread it */
 
-	/* addresses */
+	/* In the order of the table. An option that is not given has its default, or the value that
+	 * its comment names, otherwise NULL. */
 	GPtrArray *listen; /* (element-type Address): one or more */
-	guint socket_mode; /* mode of a local socket's file, bits of 0777 */
-	/* group of the file, a name or a number; if NULL, the directory decides */
+	guint socket_mode; /* bits of 0777 */
 	char *socket_group;
-	/* the address under which others reach this server; NULL for the first of listen */
-	Address *advertise;
-	Address *admin_listen;  /* address of the admin port; NULL if none */
+	Address *advertise; /* NULL for the first of listen */
+	Address *admin_listen;
 	GPtrArray *admin_hosts; /* (element-type utf8): host names that requests may have in Host */
 
-	/* TLS and access; the files are in PEM format */
-	char *tls_certificate; /* the server's certificate; NULL if none */
-	char *tls_key;         /* key of this certificate; NULL if there is no certificate */
-	/* CAs that sign clients' certificates; if NULL, clients need no certificate */
-	char *tls_client_ca;
-	/* CAs that sign the certificates of other servers; NULL if not given */
-	char *tls_ca;
-	AllowList *allow; /* clients that may call; NULL for all clients */
+	char *tls_certificate;
+	char *tls_key;
+	char *tls_client_ca; /* if NULL, clients need no certificate */
+	char *tls_ca;        /* see options_tls_names() */
+	AllowList *allow;    /* NULL for all clients */
 
-	/* (element-type Address): servers whose IDs a relay hands out; NULL if not a relay */
-	GPtrArray *relay;
-	gboolean relay_discover; /* ask these servers for the list of all servers */
-	char *relay_agent;       /* the useragent in its calls to these servers */
+	GPtrArray *relay; /* (element-type Address): NULL if not a relay */
+	gboolean relay_discover;
+	char *relay_agent;
 	gint64 relay_prefetch_ms;
 	gint64 relay_max_age_ms;
 
-	/* the worker ID */
 	gint64 datacenter_id;  /* fits the layout; -1 if not given */
 	gint64 worker_id;      /* fits the layout; if negative, an OptionsWorkerId */
-	char *state_directory; /* NULL if not given, and always with zookeeper */
+	char *state_directory; /* always NULL with zookeeper */
 
-	/* registration in ZooKeeper */
-	/* NULL if not given; reservations are then in the state directory */
-	ZookeeperHosts *zookeeper;
-	char *zookeeper_auth; /* path of a file; NULL to use no digest */
+	ZookeeperHosts *zookeeper; /* if NULL, reservations are in the state directory */
+	char *zookeeper_auth;
 	gint64 session_timeout_ms;
-	gint64 connect_timeout_ms; /* time limit for the first connection */
-	gint64 reservation_ms;     /* the longest reservation */
-	char *registry_id;         /* ID that the registry must have; NULL for any */
-	gboolean create_registry;  /* create it if there is none at the root */
+	gint64 connect_timeout_ms;
+	gint64 reservation_ms;
+	char *registry_id; /* NULL for any */
+	gboolean create_registry;
 	gboolean skip_sanity_checks;
 
-	/* IDs */
 	Layout layout;
 	gint64 max_ahead_ms;
 	gint64 max_clock_skew_ms;
@@ -87,7 +78,6 @@ typedef struct {
 	gint64 max_batch;
 	gint64 max_wait_ms;
 
-	/* connections */
 	gint64 threads;
 	gint64 max_connections;
 	gint64 max_connections_per_address; /* 0 for no limit */
@@ -99,11 +89,9 @@ typedef struct {
 	gint64 write_timeout_ms;
 	gboolean no_fast_path;
 
-	/* the audit log */
 	GPtrArray *audit_log; /* (element-type AuditTarget): 0 or more, all different */
 	gint64 audit_queue_bytes;
 
-	/* operation */
 	gint64 drain_delay_ms;
 	gint64 stop_timeout_ms;
 	LogLevel log_level;
@@ -117,17 +105,12 @@ typedef struct {
 	GHashTable *sources;
 } Options;
 
-/**
- * options_new_from_args:
+/* Reads the options. If the command line repeats an option, the last value is used, except that
+ * --listen and --audit-log add to a list.
  * @argv: begins with the name of the program; not changed
- *
- * If the command line repeats an option, the last value is used, except that --listen and
- * --audit-log add to a list.
- *
  * Returns: (transfer full) (nullable): the options, checked against each other, or %NULL with a
  * one-line error set, which contains the source of the value, its key, the value, the limit and a
- * remedy
- */
+ * remedy */
 Options *options_new_from_args(int argc, char **argv, GError **error);
 
 /* A row of options-table.h. */
@@ -137,35 +120,23 @@ typedef struct _OptionSpec OptionSpec;
  * if there is none. */
 char *options_text_of(const Options *self, const OptionSpec *spec);
 
-/**
- * options_check_reachable:
- * @address: where the server listens, for the message; clients on other machines can connect to it
- *
- * Checks that a server at this address cannot issue the same IDs as a server on another machine
+/* Checks that a server at this address cannot issue the same IDs as a server on another machine
  * with the same options. Without ZooKeeper, only the operator can ensure this, by giving them
  * different worker IDs.
- *
- * Returns: %FALSE with a GOptionError set if worker-id is missing
- */
+ * @address: where the server listens, for the message; clients on other machines can connect to it
+ * Returns: %FALSE with a GOptionError set if worker-id is missing */
 gboolean options_check_reachable(const Options *self, const char *address, GError **error);
 
 /* Returns the names of the files for TLS connections to other servers. The names are borrowed. */
 TlsNames options_tls_names(const Options *self);
 
-/* Parses the same command line again, and rereads the files. See options_new_from_args(). */
-Options *options_new_again(const Options *self, GError **error);
 void options_free(Options *self);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(Options, options_free)
 
-/**
- * options_embedded_new:
- * @settings: (nullable): strings of the form "name=value", NULL-terminated; a flag's name without a
- *   value means true
- *
- * Creates the options of an embedded node. Accepts only options that the table marks as embedded,
+/* Creates the options of an embedded node. Accepts only options that the table marks as embedded,
  * and parses and checks them like snowflaked's command line. All others have their defaults and no
  * effect.
- *
- * Returns: (transfer full) (nullable): the options, or %NULL with a one-line GOptionError set
- */
+ * @settings: (nullable): strings of the form "name=value", NULL-terminated; a flag's name without
+ * a value means true
+ * Returns: (transfer full) (nullable): the options, or %NULL with a one-line GOptionError set */
 Options *options_embedded_new(const char *const *settings, GError **error);

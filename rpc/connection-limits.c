@@ -23,63 +23,30 @@
 
 #include "common/socket.h"
 
-/* Origins */
-
-/* Maps IPv4 addresses to IPv6, as on a socket for both families. Uses only the first half of an
- * IPv6 address, because a client usually owns a whole /64 network (RFC 6177). */
-Origin origin_of_address(const struct sockaddr *address)
-{
-	struct in6_addr result = IN6ADDR_ANY_INIT;
-
-	if (address->sa_family == AF_INET6) {
-		result = ((const struct sockaddr_in6 *)address)->sin6_addr;
-		if (!IN6_IS_ADDR_V4MAPPED(&result))
-			memset(&result.s6_addr[8], 0, 8);
-	} else if (address->sa_family == AF_INET) {
-		result.s6_addr[10] = result.s6_addr[11] = 0xff;
-		memcpy(&result.s6_addr[12], &((const struct sockaddr_in *)address)->sin_addr, 4);
-	}
-	return (Origin){result, -1};
-}
-
 Origin origin_of_peer(int fd, const struct sockaddr *address)
 {
+	Origin origin = {"::/64", FALSE};
+	struct in6_addr v6;
 	struct ucred peer;
 
-	return address->sa_family == AF_UNIX && socket_unix_peer(fd, &peer)
-		       ? (Origin){.uid = peer.uid}
-		       : origin_of_address(address);
-}
-
-static guint origin_hash(gconstpointer key)
-{
-	const Origin *self = key;
-	guint hash = g_int64_hash(&self->uid);
-
-	for (gsize i = 0; i < sizeof self->address.s6_addr; i++)
-		hash = hash * 33 + self->address.s6_addr[i];
-	return hash;
-}
-
-static gboolean origin_equal(gconstpointer a, gconstpointer b)
-{
-	const Origin *one = a, *other = b;
-
-	return one->uid == other->uid && IN6_ARE_ADDR_EQUAL(&one->address, &other->address);
-}
-
-char *origin_text(const Origin *self)
-{
-	char text[INET6_ADDRSTRLEN];
-
-	if (self->uid >= 0)
-		return g_strdup_printf("unix:uid=%" G_GINT64_FORMAT, self->uid);
-	if (IN6_IS_ADDR_V4MAPPED(&self->address)) {
-		inet_ntop(AF_INET, &self->address.s6_addr[12], text, sizeof text);
-		return g_strdup(text);
+	if (address->sa_family == AF_UNIX && socket_unix_peer(fd, &peer)) {
+		origin.is_local = TRUE;
+		g_snprintf(origin.text, sizeof origin.text, "unix:uid=%u", peer.uid);
+	} else if (address->sa_family == AF_INET) {
+		inet_ntop(AF_INET, &((const struct sockaddr_in *)address)->sin_addr, origin.text,
+			  sizeof origin.text);
+	} else if (address->sa_family == AF_INET6) {
+		v6 = ((const struct sockaddr_in6 *)address)->sin6_addr;
+		/* on a socket for both families, IPv4 addresses are mapped to IPv6 */
+		if (IN6_IS_ADDR_V4MAPPED(&v6)) {
+			inet_ntop(AF_INET, &v6.s6_addr[12], origin.text, sizeof origin.text);
+			return origin;
+		}
+		memset(&v6.s6_addr[8], 0, 8);
+		inet_ntop(AF_INET6, &v6, origin.text, sizeof origin.text);
+		g_strlcat(origin.text, "/64", sizeof origin.text);
 	}
-	inet_ntop(AF_INET6, &self->address, text, sizeof text);
-	return g_strconcat(text, "/64", NULL);
+	return origin;
 }
 
 /* The table */
@@ -89,29 +56,20 @@ char *origin_text(const Origin *self)
 #define CHUNK       64
 #define MOST_CHUNKS 256
 
-typedef struct {
+typedef struct _ConnectionPeer Peer;
+
+struct _ConnectionPeer {
 	Origin origin;
 	GQueue entries;
 	GList link;     /* link in the queue of peers with as many connections */
 	guint64 search; /* the last search that has examined all connections of this peer */
-} Peer;
-
-struct _ConnectionEntry {
-	ConnectionLimits *limits;
-	int fd;
-	gboolean is_local;
-	_Atomic gboolean waits;      /* its calls wait for the server */
-	_Atomic gint64 active_at_us; /* for a local socket: time of the last pass */
-	Peer *peer;                  /* NULL after the connection was shut down */
-	GList link;                  /* link in the peer's queue */
-	guint64 search;              /* the last search that has examined this connection */
 };
 
 struct _ConnectionLimits {
 	const ConnectionLimitsConfig *config;
 	pthread_mutex_t lock;
 	/* members below: protected by the lock */
-	GHashTable *peers; /* maps Origin to Peer */
+	GHashTable *peers; /* maps the text of an Origin to its Peer */
 	/* (element-type GQueue): queues of Peers, indexed by number of connections */
 	GArray *by_number;
 	guint most;                  /* largest number of connections of one peer */
@@ -128,7 +86,7 @@ ConnectionLimits *connection_limits_new(const ConnectionLimitsConfig *config)
 	ConnectionLimits *self = g_new0(ConnectionLimits, 1);
 
 	self->config = config;
-	self->peers = g_hash_table_new(origin_hash, origin_equal);
+	self->peers = g_hash_table_new(g_str_hash, g_str_equal);
 	self->by_number = g_array_new(FALSE, TRUE, sizeof(GQueue));
 	pthread_mutex_init(&self->lock, NULL);
 	return self;
@@ -184,7 +142,7 @@ static void remove_from_peer(ConnectionLimits *self, ConnectionEntry *entry)
 	if (peer->entries.length > 0) {
 		g_queue_push_tail_link(peers_with(self, peer->entries.length), &peer->link);
 	} else {
-		g_hash_table_remove(self->peers, &peer->origin);
+		g_hash_table_remove(self->peers, peer->origin.text);
 		g_free(peer);
 	}
 }
@@ -276,7 +234,7 @@ ConnectionLimitsVerdict connection_limits_admit(ConnectionLimits *self, int fd,
 	Peer *peer;
 
 	pthread_mutex_lock(&self->lock);
-	peer = g_hash_table_lookup(self->peers, origin);
+	peer = g_hash_table_lookup(self->peers, origin->text);
 	is_full = max_per_address > 0 && peer != NULL && peer->entries.length >= max_per_address;
 	pthread_mutex_unlock(&self->lock);
 	if (is_full)
@@ -289,18 +247,18 @@ ConnectionLimitsVerdict connection_limits_admit(ConnectionLimits *self, int fd,
 	}
 	entry = g_new0(ConnectionEntry, 1);
 	pthread_mutex_lock(&self->lock);
-	peer = g_hash_table_lookup(self->peers, origin);
+	peer = g_hash_table_lookup(self->peers, origin->text);
 	if (peer == NULL) {
 		peer = g_new0(Peer, 1);
 		peer->origin = *origin;
 		peer->link.data = peer;
 		g_queue_push_tail_link(peers_with(self, 0), &peer->link);
-		g_hash_table_insert(self->peers, &peer->origin, peer);
+		g_hash_table_insert(self->peers, peer->origin.text, peer);
 	}
 	*entry = (ConnectionEntry){
 		.limits = self,
 		.fd = fd,
-		.is_local = origin->uid >= 0,
+		.is_local = origin->is_local,
 		.active_at_us = now_us,
 		.peer = peer,
 		.link.data = entry,
@@ -314,22 +272,6 @@ ConnectionLimitsVerdict connection_limits_admit(ConnectionLimits *self, int fd,
 	*out_entry = entry;
 	*out_closed = closed;
 	return CONNECTION_LIMITS_ADMITTED;
-}
-
-void connection_entry_set_waits(ConnectionEntry *entry, gboolean waits)
-{
-	if (entry != NULL)
-		atomic_store(&entry->waits, waits);
-}
-
-gboolean connection_entry_is_local(const ConnectionEntry *entry)
-{
-	return entry != NULL && entry->is_local;
-}
-
-void connection_entry_note_active(ConnectionEntry *entry, gint64 now_us)
-{
-	atomic_store_explicit(&entry->active_at_us, now_us, memory_order_relaxed);
 }
 
 void connection_limits_remove(ConnectionEntry *entry)
@@ -360,7 +302,7 @@ char *connection_limits_biggest(ConnectionLimits *self, guint *out_connections)
 
 	pthread_mutex_lock(&self->lock);
 	peer = biggest_peer(self);
-	text = peer == NULL ? g_strdup("none") : origin_text(&peer->origin);
+	text = g_strdup(peer == NULL ? "none" : peer->origin.text);
 	*out_connections = self->most;
 	pthread_mutex_unlock(&self->lock);
 	return text;

@@ -6,23 +6,16 @@
 #include <sys/socket.h>
 
 /* The origin of a connection, to which the limit per address applies. It is the client's IPv4
- * address, or the first 64 bits of its IPv6 address; on a local socket, the user whose process has
- * connected. */
+ * address, or the first 64 bits of its IPv6 address, because a client usually owns a whole /64
+ * network (RFC 6177). On a local socket, it is the user whose process has connected. */
 typedef struct {
-	struct in6_addr address; /* an IPv4 address is mapped to IPv6; all 0 on a local socket */
-	gint64 uid; /* in this process's user namespace; -1 if the socket is not local */
+	char text[INET6_ADDRSTRLEN + 3]; /* "127.0.0.1", "2001:db8::/64", "unix:uid=1000" */
+	gboolean is_local;
 } Origin;
 
-/* Returns the origin for @address, which must not be the address of a local socket. All connections
- * of a family without addresses have the same origin. */
-Origin origin_of_address(const struct sockaddr *address);
-
-/* Returns the origin of the other end of @fd, which is connected to @address. */
+/* Returns the origin of the other end of @fd, which is connected to @address; "::/64" for a family
+ * without addresses. @fd: used only if the socket is local */
 Origin origin_of_peer(int fd, const struct sockaddr *address);
-
-/* Returns: (transfer full): "127.0.0.1", "2001:db8::/64", "unix:uid=1000"; "::/64" for a family
- * without addresses. */
-char *origin_text(const Origin *self);
 
 /*
  * All connections by origin, with the limits per origin and in total. If the server is full, it
@@ -34,7 +27,22 @@ char *origin_text(const Origin *self);
  * here. One thread admits connections; any thread can remove them.
  */
 typedef struct _ConnectionLimits ConnectionLimits;
-typedef struct _ConnectionEntry ConnectionEntry;
+
+/* A connection that was admitted. */
+typedef struct {
+	/* Any thread can set this: its calls wait for the server, so it is silent, but not idle. */
+	_Atomic gboolean waits;
+	gboolean is_local;
+	/* for a local socket: time of the last pass, which its thread must set, by the same clock
+	 * as for connection_limits_admit() */
+	_Atomic gint64 active_at_us;
+	/* private */
+	int fd;
+	ConnectionLimits *limits;
+	struct _ConnectionPeer *peer; /* NULL after the connection was shut down */
+	GList link;                   /* link in the peer's queue */
+	guint64 search;               /* the last search that has examined this connection */
+} ConnectionEntry;
 
 /* The maximum number of connections that have been shut down to make room but are not closed yet.
  * They do not count towards ConnectionLimitsConfig.max_connections. */
@@ -66,10 +74,9 @@ typedef enum {
 ConnectionLimits *connection_limits_new(const ConnectionLimitsConfig *config);
 /* Frees the table. No other thread may still use it or an entry. */
 void connection_limits_free(ConnectionLimits *self);
-G_DEFINE_AUTOPTR_CLEANUP_FUNC(ConnectionLimits, connection_limits_free)
 
 /* A ConnectionIsIdle. For a local socket, the kernel does not record the time of the last bytes. So
- * only waiting bytes are checked there; see connection_entry_note_active(). */
+ * only waiting bytes are checked there; see ConnectionEntry.active_at_us. */
 gboolean connection_limits_is_idle(int fd, guint idle_ms);
 
 /* Returns %FALSE if CONNECTION_LIMITS_MOST_CLOSING connections are closing. In this case,
@@ -86,18 +93,6 @@ ConnectionLimitsVerdict connection_limits_admit(ConnectionLimits *self, int fd,
 						const Origin *origin, gint64 now_us,
 						ConnectionEntry **out_entry, char **out_closed);
 
-/* Thread-safe. Sets whether calls of the connection wait for the server. Such a connection is not
- * idle.
- * @entry: (nullable) */
-void connection_entry_set_waits(ConnectionEntry *entry, gboolean waits);
-
-/* Thread-safe. Returns whether the connection is on a local socket. If so, its thread must call
- * connection_entry_note_active() in each pass, with a time of the same clock as for
- * connection_limits_admit().
- * @entry: (nullable) */
-gboolean connection_entry_is_local(const ConnectionEntry *entry);
-void connection_entry_note_active(ConnectionEntry *entry, gint64 now_us);
-
 /* Thread-safe. Removes a connection. Call it before closing the socket, because afterwards the
  * descriptor can belong to another connection, which must not be shut down. @entry: (nullable) */
 void connection_limits_remove(ConnectionEntry *entry);
@@ -105,7 +100,7 @@ void connection_limits_remove(ConnectionEntry *entry);
 /* Returns the number of connections, not counting those that are closing. */
 guint connection_limits_n_connections(ConnectionLimits *self);
 
-/* Returns: (transfer full): the origin with the most connections, in the form of origin_text();
+/* Returns: (transfer full): the text of the origin with the most connections;
  * "none" if there are no connections
  * @out_connections: (out): their number */
 char *connection_limits_biggest(ConnectionLimits *self, guint *out_connections);

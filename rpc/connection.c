@@ -13,11 +13,6 @@
 /* If the array of replies is larger than this after a pass, it is freed. */
 #define KEPT_OUT_BYTES (256 * 1024)
 
-void connection_init(Connection *self, int fd, TlsStream *tls)
-{
-	*self = (Connection){.fd = fd, .tls = tls, .is_tls = tls != NULL};
-}
-
 static void drop_buffers(Connection *self)
 {
 	stream_clear(&self->stream);
@@ -56,7 +51,7 @@ static inline gssize send_some(Connection *self, ConnectionShared *shared, const
 	if (sent < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
 		return 0;
 	if (sent < 0 && errno == EPROTO && self->is_tls)
-		self->bad = tls_stream_failure(self->tls);
+		self->bad = self->tls->failure;
 	if (sent > 0) {
 		self->sent = TRUE;
 		counters_add(shared->counters, COUNTER_BYTES_SENT, (guint64)sent);
@@ -99,12 +94,12 @@ static inline gssize receive_bytes(Connection *self, ConnectionShared *shared)
 	while (received < 0 && errno == EINTR);
 	failure = received < 0 ? errno : 0;
 	if (G_UNLIKELY(self->is_tls)) {
-		self->more = received > 0 && tls_stream_has_more(self->tls);
+		self->more = received > 0 && self->tls->has_more;
 		self->in_record = tls_stream_has_part(self->tls);
 	}
 	if (received < 0) {
 		if (failure == EPROTO && self->is_tls)
-			self->bad = tls_stream_failure(self->tls);
+			self->bad = self->tls->failure;
 		return failure == EAGAIN || failure == EWOULDBLOCK ? 0 : -1;
 	}
 	if ((gsize)received == shared->in_bytes)

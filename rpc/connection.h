@@ -34,7 +34,9 @@ typedef struct {
 	gsize max_pending_bytes;
 } ConnectionShared;
 
-/* The members that every pass needs are last, so that they are next to those of LoopConnection. */
+/* A new connection has only the members fd, tls and is_tls. The socket is connected and
+ * non-blocking, and the handshake of @tls is complete. The connection takes over both. The members
+ * that every pass needs are last, so that they are next to those of LoopConnection. */
 typedef struct {
 	TlsStream *tls;  /* NULL for no TLS */
 	const char *bad; /* why its bytes were rejected; NULL if they were not */
@@ -54,10 +56,6 @@ typedef struct {
 	GByteArray *out;    /* unsent bytes of replies; NULL if none */
 	Stream stream;
 } Connection;
-
-/* Takes over @fd, a connected non-blocking socket, and @tls, whose handshake must be complete.
- * @tls: (nullable): %NULL for no TLS */
-void connection_init(Connection *self, int fd, TlsStream *tls);
 
 /* Closes the socket. */
 void connection_clear(Connection *self);

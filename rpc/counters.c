@@ -9,7 +9,7 @@ struct _CounterSet {
 	GPtrArray *blocks; /* (element-type Counters): protected by the lock */
 };
 
-static const char *const METHODS[N_COUNTER_METHODS] = {
+const char *const COUNTER_METHOD_NAMES[N_COUNTER_METHODS] = {
 	[COUNTER_GET_WORKER_ID] = "get_worker_id",
 	[COUNTER_GET_TIMESTAMP] = "get_timestamp",
 	[COUNTER_GET_ID] = "get_id",
@@ -63,16 +63,11 @@ guint64 counter_set_sum(CounterSet *self, Counter counter)
 	return sum;
 }
 
-const char *counter_method_name(CounterMethod method)
-{
-	return METHODS[method];
-}
-
 CounterMethod counter_method_of(const char *name)
 {
 	CounterMethod method = 0;
 
-	while (method < COUNTER_OTHER_METHOD && strcmp(METHODS[method], name) != 0)
+	while (method < COUNTER_OTHER_METHOD && strcmp(COUNTER_METHOD_NAMES[method], name) != 0)
 		method++;
 	return method;
 }

@@ -100,8 +100,8 @@ Counters *counter_set_add(CounterSet *self);
 /* Thread-safe. Returns the sum over all blocks. */
 guint64 counter_set_sum(CounterSet *self, Counter counter);
 
-/* Returns "get_id" and so on, or "other". */
-const char *counter_method_name(CounterMethod method);
+/* "get_id" and so on, and "other" */
+extern const char *const COUNTER_METHOD_NAMES[N_COUNTER_METHODS];
 /* Returns COUNTER_OTHER_METHOD for unknown names. */
 CounterMethod counter_method_of(const char *name);
 

@@ -28,7 +28,9 @@ typedef struct {
 } Handshake;
 
 struct _Handshakes {
-	HandshakesConfig config;
+	gint64 timeout_ms;
+	HandshakesDone done;
+	gpointer user_data;
 	Counters *counters;
 	pthread_t thread;
 	gboolean is_running;
@@ -93,12 +95,12 @@ static void continue_handshake(Handshakes *self, Handshake *one)
 
 	if (result != 0 && errno == EAGAIN) {
 		/* the flags of poll() and epoll have the same values */
-		watch_events(self, one, (guint32)tls_stream_events(tls));
+		watch_events(self, one, (guint32)tls->events);
 		return;
 	}
 	if (result != 0) {
 		fail_handshake(self, one,
-			       errno == EPROTO ? tls_stream_failure(tls)
+			       errno == EPROTO ? tls->failure
 			       : errno == ECONNRESET
 				       ? "the client closed the connection during the handshake"
 				       : g_strerror(errno));
@@ -106,7 +108,7 @@ static void continue_handshake(Handshakes *self, Handshake *one)
 	}
 	counters_add(self->counters, COUNTER_HANDSHAKES, 1);
 	epoll_ctl(self->poller, EPOLL_CTL_DEL, one->connection.fd, NULL);
-	if (self->config.done(self->config.user_data, &one->connection)) {
+	if (self->done(self->user_data, &one->connection)) {
 		g_queue_unlink(one->queue, &one->link);
 		g_free(one);
 		return;
@@ -134,11 +136,11 @@ static gint64 find_limit_ms(const Handshakes *self)
 	gint64 crowded_ms = HANDSHAKES_CROWDED_MS;
 
 	if (waiting == 0)
-		return self->config.timeout_ms;
+		return self->timeout_ms;
 	if (waiting > HANDSHAKES_MOST)
 		crowded_ms = MAX(HANDSHAKES_CROWDED_MS * HANDSHAKES_MOST / waiting,
 				 HANDSHAKES_CROWDED_LEAST_MS);
-	return MIN(crowded_ms, self->config.timeout_ms);
+	return MIN(crowded_ms, self->timeout_ms);
 }
 
 static void handle_event(Handshakes *self, void *tag)
@@ -148,24 +150,22 @@ static void handle_event(Handshakes *self, void *tag)
 	guint8 discarded[4096];
 	gssize n;
 
-	if (tag != self->inbox && one->queue != &self->lingering) {
-		continue_handshake(self, one);
-		return;
-	}
-	if (tag != self->inbox) {
+	if (tag == self->inbox) {
+		inbox_take(self->inbox, &mail);
+		for (guint i = 0; i < mail.connections->len; i++) {
+			one = g_new0(Handshake, 1);
+			one->connection = g_array_index(mail.connections, InboxConnection, i);
+			one->link.data = one;
+			enter_queue(one, &self->waiting);
+		}
+		self->is_ending = self->is_ending || mail.orders.drain;
+	} else if (one->queue == &self->lingering) {
 		n = recv(one->connection.fd, discarded, sizeof discarded, 0);
 		if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR))
 			close_handshake(one);
-		return;
+	} else {
+		continue_handshake(self, one);
 	}
-	inbox_take(self->inbox, &mail);
-	for (guint i = 0; i < mail.connections->len; i++) {
-		one = g_new0(Handshake, 1);
-		one->connection = g_array_index(mail.connections, InboxConnection, i);
-		one->link.data = one;
-		enter_queue(one, &self->waiting);
-	}
-	self->is_ending = self->is_ending || mail.drain;
 }
 
 static void *handshakes_main(void *user_data)
@@ -217,12 +217,15 @@ static void *handshakes_main(void *user_data)
 	return NULL;
 }
 
-Handshakes *handshakes_new(const HandshakesConfig *config, Counters *counters, GError **error)
+Handshakes *handshakes_new(gint64 timeout_ms, HandshakesDone done, gpointer user_data,
+			   Counters *counters, GError **error)
 {
 	g_autoptr(Handshakes) self = g_new0(Handshakes, 1);
 	int code;
 
-	self->config = *config;
+	self->timeout_ms = timeout_ms;
+	self->done = done;
+	self->user_data = user_data;
 	self->counters = counters;
 	self->poller = poller_new(error);
 	if (self->poller >= 0)
@@ -231,32 +234,29 @@ Handshakes *handshakes_new(const HandshakesConfig *config, Counters *counters, G
 		return NULL;
 	code = thread_start(&self->thread, "handshakes", handshakes_main, self);
 	self->is_running = code == 0;
-	if (!self->is_running) {
-		g_set_error(error, G_IO_ERROR, g_io_error_from_errno(code),
-			    "cannot start a thread: %s", g_strerror(code));
-		return NULL;
-	}
-	return g_steal_pointer(&self);
+	if (self->is_running)
+		return g_steal_pointer(&self);
+	g_set_error(error, G_IO_ERROR, g_io_error_from_errno(code), "cannot start a thread: %s",
+		    g_strerror(code));
+	return NULL;
 }
 
 void handshakes_add(Handshakes *self, const InboxConnection *connection)
 {
-	inbox_add_connection(self->inbox, connection);
+	inbox_post(self->inbox, connection, (InboxOrders){0});
 }
 
 void handshakes_free(Handshakes *self)
 {
-	GQueue *queues[3];
-
 	if (self == NULL)
 		return;
 	if (self->is_running) {
-		inbox_drain(self->inbox, 0);
+		inbox_post(self->inbox, NULL, (InboxOrders){.drain = TRUE});
 		pthread_join(self->thread, NULL);
 	}
-	queues[0] = &self->waiting;
-	queues[1] = &self->under_way;
-	queues[2] = &self->lingering;
+
+	GQueue *const queues[] = {&self->waiting, &self->under_way, &self->lingering};
+
 	for (gsize i = 0; i < G_N_ELEMENTS(queues); i++)
 		while (queues[i]->length > 0)
 			close_handshake(head_of(queues[i]));

@@ -22,18 +22,15 @@ typedef struct _Handshakes Handshakes;
 #define HANDSHAKES_CROWDED_MS       2000
 #define HANDSHAKES_CROWDED_LEAST_MS 200
 
-typedef struct {
-	gint64 timeout_ms; /* time limit of each handshake, from its start */
-	/* Called in the thread after a handshake, to take over the connection. Returns %FALSE if it
-	 * refuses the connection, and has logged the reason; the connection is then closed
-	 * normally. */
-	gboolean (*done)(gpointer user_data, const InboxConnection *connection);
-	gpointer user_data;
-} HandshakesConfig;
+/* Called in the thread after a handshake, to take over the connection. Returns %FALSE if it refuses
+ * the connection, and has logged the reason; the connection is then closed normally. */
+typedef gboolean (*HandshakesDone)(gpointer user_data, const InboxConnection *connection);
 
-/* @counters: borrowed; used only by this thread. Returns: (transfer full): a running thread, or
- * %NULL with a GIOError set */
-Handshakes *handshakes_new(const HandshakesConfig *config, Counters *counters, GError **error);
+/* @timeout_ms: time limit of each handshake, from its start
+ * @counters: borrowed; used only by this thread
+ * Returns: (transfer full): a running thread, or %NULL with a GIOError set */
+Handshakes *handshakes_new(gint64 timeout_ms, HandshakesDone done, gpointer user_data,
+			   Counters *counters, GError **error);
 
 /* Thread-safe. Takes over a connection with a TLS stream. */
 void handshakes_add(Handshakes *self, const InboxConnection *connection);

@@ -14,6 +14,7 @@
 
 #include "common/address.h"
 #include "common/socket.h"
+#include "core/text.h"
 
 /* How long a client can be silent before it is probed, and how long it then has to answer. */
 #define KEEPALIVE_S 60
@@ -33,9 +34,8 @@ static G_GNUC_PRINTF(4, 5) gboolean
 	va_start(arguments, format);
 	text = g_strdup_vprintf(format, arguments);
 	va_end(arguments);
-	g_set_error(error, G_IO_ERROR, (gint)g_io_error_from_errno(number),
-		    "cannot listen on unix:%s: %s", path, text);
-	return FALSE;
+	return text_set_error(error, G_IO_ERROR, g_io_error_from_errno(number),
+			      "cannot listen on unix:%s: %s", path, text);
 }
 
 /* Returns the descriptor that holds the lock of the directory, or -1 with an error set. */
@@ -251,6 +251,7 @@ gboolean listener_open(const char *host, guint16 port, gboolean is_tls, GPtrArra
 	/* for "*", an IPv6 socket includes IPv4; without IPv6, an IPv4 socket is used */
 	const int families[] = {any ? AF_INET6 : AF_UNSPEC, AF_INET};
 	g_autofree char *service = g_strdup_printf("%u", port);
+	gboolean is_open = FALSE;
 
 	for (guint i = 0; i < (any ? 2 : 1); i++) {
 		const struct addrinfo hints = {
@@ -260,27 +261,22 @@ gboolean listener_open(const char *host, guint16 port, gboolean is_tls, GPtrArra
 		};
 		struct addrinfo *addresses = NULL;
 		int failure = getaddrinfo(any ? NULL : host, service, &hints, &addresses);
-		gboolean is_open;
 
-		if (failure != 0) {
-			g_set_error(error, G_IO_ERROR, G_IO_ERROR_FAILED, "cannot listen on %s: %s",
-				    host,
-				    failure == EAI_SYSTEM ? g_strerror(errno)
-							  : gai_strerror(failure));
-			return FALSE;
-		}
+		if (failure != 0)
+			return text_set_error(error, G_IO_ERROR, G_IO_ERROR_FAILED,
+					      "cannot listen on %s: %s", host,
+					      failure == EAI_SYSTEM ? g_strerror(errno)
+								    : gai_strerror(failure));
 		is_open = open_all(addresses, any, is_tls, listeners);
 		failure = errno;
 		freeaddrinfo(addresses);
-		if (is_open)
-			return TRUE;
 		errno = failure;
-		if (!is_absent(errno))
+		if (is_open || !is_absent(errno))
 			break;
 	}
-	g_set_error(error, G_IO_ERROR, g_io_error_from_errno(errno),
-		    "cannot listen on %s port %u: %s", host, port, g_strerror(errno));
-	return FALSE;
+	return is_open ||
+	       text_set_error(error, G_IO_ERROR, g_io_error_from_errno(errno),
+			      "cannot listen on %s port %u: %s", host, port, g_strerror(errno));
 }
 
 gboolean listener_open_local(const char *path, const SocketFileAccess *access, GPtrArray *listeners,

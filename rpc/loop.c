@@ -28,6 +28,7 @@
 #include "common/log.h"
 #include "common/socket.h"
 #include "common/thread.h"
+#include "core/text.h"
 #include "rpc/connection.h"
 #include "rpc/parking.h"
 #include "rpc/poller.h"
@@ -101,7 +102,8 @@ static void loop_connection_set_waits(LoopConnection *self, gboolean waits)
 	if (self->waits == (guint)waits)
 		return;
 	self->waits = (guint)waits;
-	connection_entry_set_waits(self->entry, waits);
+	if (self->entry != NULL)
+		atomic_store(&self->entry->waits, waits);
 }
 
 struct _Loop {
@@ -155,7 +157,9 @@ Loop *loop_new(const RpcService *service, const RpcLimits *limits, Counters *cou
 	self->user_data = user_data;
 	self->counters = counters;
 	queues_init(&self->queues, limits, now_us);
-	parking_init(&self->parking, &self->queues, limits->turn_ids, limits->batches_apart);
+	self->parking = (Parking){.queues = &self->queues,
+				  .turn_ids = limits->turn_ids,
+				  .batches_apart = limits->batches_apart};
 	self->shared = (ConnectionShared){
 		.stream =
 			{
@@ -187,7 +191,7 @@ void loop_free(Loop *self)
 	if (self == NULL)
 		return;
 	inbox_free(self->inbox);
-	scanner_free(self->shared.stream.spare);
+	g_free(self->shared.stream.spare);
 	self->service.free_handler(self->shared.stream.handler);
 	g_byte_array_unref(self->shared.out);
 	g_free(self->shared.in);
@@ -203,7 +207,7 @@ void loop_free(Loop *self)
 void loop_add(Loop *self, const InboxConnection *connection)
 {
 	atomic_fetch_add(&self->n_connections, 1);
-	inbox_add_connection(self->inbox, connection);
+	inbox_post(self->inbox, connection, (InboxOrders){0});
 }
 
 LoopStatus loop_status(const Loop *self)
@@ -218,12 +222,12 @@ LoopStatus loop_status(const Loop *self)
 
 void loop_wake(Loop *self)
 {
-	inbox_wake(self->inbox);
+	inbox_post(self->inbox, NULL, (InboxOrders){.wake = TRUE});
 }
 
 void loop_drain(Loop *self, gint64 timeout_ms)
 {
-	inbox_drain(self->inbox, timeout_ms);
+	inbox_post(self->inbox, NULL, (InboxOrders){.drain = TRUE, .drain_timeout_ms = timeout_ms});
 }
 
 /* Connections */
@@ -363,7 +367,8 @@ static ConnectionState run_pass(Loop *self, LoopConnection *client, RpcPass *pas
 		queues_set_time(&self->queues, sent_us);
 	}
 	if (client->is_local)
-		connection_entry_note_active(client->entry, self->round_at_us);
+		atomic_store_explicit(&client->entry->active_at_us, self->round_at_us,
+				      memory_order_relaxed);
 	return state;
 }
 
@@ -378,11 +383,10 @@ static void serve_connection(Loop *self, LoopConnection *client, gboolean read, 
 /* A ParkingRun */
 static void serve_parked(gpointer user_data, QueuePlace *place, RpcPass *pass)
 {
-	Loop *self = user_data;
 	LoopConnection *client = loop_connection_at(place);
 
-	queue_connection(self, client, run_pass(self, client, pass, FALSE, place->entered_at_us),
-			 pass);
+	queue_connection(user_data, client,
+			 run_pass(user_data, client, pass, FALSE, place->entered_at_us), pass);
 }
 
 static void end_expired(Loop *self, Queue queue, Counter counter, const char *reason,
@@ -409,9 +413,10 @@ static G_NO_INLINE void empty_inbox(Loop *self)
 		LoopConnection *client = g_new0(LoopConnection, 1);
 		g_autoptr(GError) error = NULL;
 
-		connection_init(&client->connection, added->fd, added->tls);
+		client->connection = (Connection){
+			.fd = added->fd, .tls = added->tls, .is_tls = added->tls != NULL};
 		client->entry = added->entry;
-		client->is_local = (guint)connection_entry_is_local(added->entry);
+		client->is_local = added->entry != NULL && added->entry->is_local;
 		client->all_link.data = client;
 		g_queue_push_tail_link(&self->all, &client->all_link);
 		client->events = EPOLLIN;
@@ -426,12 +431,13 @@ static G_NO_INLINE void empty_inbox(Loop *self)
 		if (self->draining || added->tls != NULL)
 			serve_connection(self, client, TRUE, self->round_at_us);
 	}
-	if (mail.wake)
+	if (mail.orders.wake)
 		parking_wake(&self->parking);
-	if (!mail.drain)
+	if (!mail.orders.drain)
 		return;
 	self->draining = TRUE;
-	self->drain_deadline_at_us = queues_now_us(&self->queues) + mail.drain_timeout_ms * 1000;
+	self->drain_deadline_at_us =
+		queues_now_us(&self->queues) + mail.orders.drain_timeout_ms * 1000;
 	for (GList *link = self->all.head, *next; link != NULL; link = next) {
 		LoopConnection *client = link->data;
 
@@ -633,11 +639,8 @@ gboolean loop_start(Loop *self, GError **error)
 {
 	int failure = thread_start(&self->thread, "loop", loop_main, self);
 
-	if (failure == 0)
-		return TRUE;
-	g_set_error(error, G_IO_ERROR, g_io_error_from_errno(failure), "cannot start a thread: %s",
-		    g_strerror(failure));
-	return FALSE;
+	return failure == 0 || text_set_error(error, G_IO_ERROR, g_io_error_from_errno(failure),
+					      "cannot start a thread: %s", g_strerror(failure));
 }
 
 void loop_join(Loop *self)

@@ -8,12 +8,10 @@
 #include "rpc/rpc-service.h"
 
 /* A thread that serves its own connections with epoll. Loops share nothing but the service's source
- * of IDs.
- */
+ * of IDs. */
 typedef struct _Loop Loop;
 
-/* Called in the loop's thread after it has failed and closed its connections: see LoopStatus.
- */
+/* Called in the loop's thread after it has failed and closed its connections: see LoopStatus. */
 typedef void (*LoopFailed)(gpointer user_data);
 
 /* @service: copied

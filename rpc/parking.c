@@ -4,15 +4,6 @@
 /* The maximum number of parked connections that are tried before other connections are served. */
 #define MAX_RETRIES 16
 
-void parking_init(Parking *self, Queues *queues, guint turn_ids, gboolean batches_apart)
-{
-	*self = (Parking){
-		.queues = queues,
-		.turn_ids = turn_ids,
-		.batches_apart = batches_apart,
-	};
-}
-
 gboolean parking_park(Parking *self, QueuePlace *place, const RpcPass *pass)
 {
 	static const Queue QUEUES[] = {

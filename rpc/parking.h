@@ -26,19 +26,17 @@
  * again. If a call still waits, the function calls parking_park(). */
 typedef void (*ParkingRun)(gpointer user_data, QueuePlace *place, RpcPass *pass);
 
+/* Initialise it with the first three members. */
 typedef struct {
-	/* private */
-	Queues *queues;
-	guint turn_ids;
+	Queues *queues; /* borrowed */
+	guint turn_ids; /* see RpcLimits, as for the next member */
 	gboolean batches_apart;
+	/* private */
 	guint single_ids;     /* number of single IDs to draw before the next batch */
 	gboolean behind;      /* more calls for IDs may be answerable at once */
 	gboolean woken_aside; /* parking_wake() was called, and not all calls that are set aside
 				 have been tried */
 } Parking;
-
-/* Initialises the object. @queues: borrowed @turn_ids, @batches_apart: see RpcLimits */
-void parking_init(Parking *self, Queues *queues, guint turn_ids, gboolean batches_apart);
 
 /* Returns the rules for a connection's pass. @own: the queue in which the connection is first, so
  * that its call does not wait for itself; QUEUE_NONE if it is in no queue */

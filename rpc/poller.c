@@ -6,19 +6,19 @@
 #include <pthread.h>
 #include <sys/eventfd.h>
 
-static gboolean set_epoll_error(GError **error)
-{
-	g_set_error(error, G_IO_ERROR, g_io_error_from_errno(errno),
-		    "cannot create an epoll instance: %s", g_strerror(errno));
-	return FALSE;
-}
+#include "core/text.h"
+
+#define set_errno_error(error, what)                                                               \
+	text_set_error((error), G_IO_ERROR, g_io_error_from_errno(errno), "cannot create %s: %s",  \
+		       (what), g_strerror(errno))
+#define EPOLL "an epoll instance"
 
 int poller_new(GError **error)
 {
 	int self = epoll_create1(EPOLL_CLOEXEC);
 
 	if (self < 0)
-		set_epoll_error(error);
+		set_errno_error(error, EPOLL);
 	return self;
 }
 
@@ -26,7 +26,7 @@ gboolean poller_add(int self, int fd, void *tag, GError **error)
 {
 	struct epoll_event event = {.events = EPOLLIN, .data.ptr = tag};
 
-	return epoll_ctl(self, EPOLL_CTL_ADD, fd, &event) == 0 || set_epoll_error(error);
+	return epoll_ctl(self, EPOLL_CTL_ADD, fd, &event) == 0 || set_errno_error(error, EPOLL);
 }
 
 void poller_change(int self, int fd, void *tag, guint32 events)
@@ -63,8 +63,7 @@ Inbox *inbox_new(int poller, GError **error)
 	int fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 
 	if (fd < 0) {
-		g_set_error(error, G_IO_ERROR, g_io_error_from_errno(errno),
-			    "cannot create an eventfd: %s", g_strerror(errno));
+		set_errno_error(error, "an eventfd");
 		return NULL;
 	}
 	self = g_new0(Inbox, 1);
@@ -86,36 +85,21 @@ void inbox_free(Inbox *self)
 	g_free(self);
 }
 
-/* Unlocks the mail and wakes the thread. */
-static void unlock_and_wake(Inbox *self)
+void inbox_post(Inbox *self, const InboxConnection *connection, InboxOrders orders)
 {
 	guint64 one = 1;
 
+	pthread_mutex_lock(&self->lock);
+	if (connection != NULL)
+		g_array_append_vals(self->mail.connections, connection, 1);
+	self->mail.orders.wake |= orders.wake;
+	if (orders.drain) {
+		self->mail.orders.drain = TRUE;
+		self->mail.orders.drain_timeout_ms = orders.drain_timeout_ms;
+	}
 	pthread_mutex_unlock(&self->lock);
 	if (write(self->fd, &one, sizeof one) < 0 && errno != EAGAIN)
 		g_critical("cannot wake a loop: %s", g_strerror(errno));
-}
-
-void inbox_add_connection(Inbox *self, const InboxConnection *connection)
-{
-	pthread_mutex_lock(&self->lock);
-	g_array_append_vals(self->mail.connections, connection, 1);
-	unlock_and_wake(self);
-}
-
-void inbox_wake(Inbox *self)
-{
-	pthread_mutex_lock(&self->lock);
-	self->mail.wake = TRUE;
-	unlock_and_wake(self);
-}
-
-void inbox_drain(Inbox *self, gint64 timeout_ms)
-{
-	pthread_mutex_lock(&self->lock);
-	self->mail.drain = TRUE;
-	self->mail.drain_timeout_ms = timeout_ms;
-	unlock_and_wake(self);
 }
 
 void inbox_take(Inbox *self, InboxMail *out_mail)

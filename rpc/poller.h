@@ -56,10 +56,14 @@ typedef struct {
 void inbox_connection_close(InboxConnection *self);
 
 typedef struct {
-	GArray *connections; /* (element-type InboxConnection) */
-	gboolean wake;       /* parked calls may be answerable */
+	gboolean wake; /* parked calls may be answerable */
 	gboolean drain;
 	gint64 drain_timeout_ms;
+} InboxOrders;
+
+typedef struct {
+	GArray *connections; /* (element-type InboxConnection) */
+	InboxOrders orders;
 } InboxMail;
 
 void inbox_mail_clear(InboxMail *self);
@@ -74,10 +78,9 @@ Inbox *inbox_new(int poller, GError **error);
 void inbox_free(Inbox *self);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(Inbox, inbox_free)
 
-/* Thread-safe. Takes over the connection. */
-void inbox_add_connection(Inbox *self, const InboxConnection *connection);
-void inbox_wake(Inbox *self);
-void inbox_drain(Inbox *self, gint64 timeout_ms);
+/* Thread-safe. Adds to the mail, and wakes the receiving thread. @connection: (nullable): taken
+ * over */
+void inbox_post(Inbox *self, const InboxConnection *connection, InboxOrders orders);
 
 /* Takes all mail. Must be called by the receiving thread. @out_mail: (out): free it with
  * inbox_mail_clear() */

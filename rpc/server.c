@@ -11,6 +11,7 @@
 
 #include "common/log.h"
 #include "common/socket.h"
+#include "core/text.h"
 #include "rpc/handshakes.h"
 
 /* The maximum number of connections that are accepted before the main loop continues. */
@@ -113,12 +114,10 @@ GPtrArray *rpc_server_listeners(RpcServer *self)
 
 char *rpc_server_address(const RpcServer *self)
 {
-	guint first = 0;
-
-	while (first < self->listeners->len &&
-	       ((const Listener *)self->listeners->pdata[first])->is_local)
-		first++;
-	return listener_address(self->listeners->pdata[first < self->listeners->len ? first : 0]);
+	for (guint i = 0; i < self->listeners->len; i++)
+		if (!((const Listener *)self->listeners->pdata[i])->is_local)
+			return listener_address(self->listeners->pdata[i]);
+	return listener_address(self->listeners->pdata[0]);
 }
 
 /* Returns the loop with the fewest connections. Returns a failed loop only if there is no other. */
@@ -272,9 +271,9 @@ static void receive_connection(RpcServer *self, const Listener *listener, int co
 		break;
 	case CONNECTION_LIMITS_ADDRESS_FULL:
 		reason = g_strdup_printf("more than %u connections from one %s", most,
-					 origin->uid >= 0 ? "user" : "address");
+					 origin->is_local ? "user" : "address");
 		refuse_connection(
-			self, connection, LOG_ADDRESS_REFUSED, origin_text(origin), most, reason,
+			self, connection, LOG_ADDRESS_REFUSED, g_strdup(origin->text), most, reason,
 			"reuse connections in its clients, or raise --max-connections-per-address");
 		break;
 	}
@@ -329,9 +328,6 @@ static guint on_ready(Listener *listener, gpointer user_data)
 
 gboolean rpc_server_start(RpcServer *self, GError **error)
 {
-	const HandshakesConfig config = {.timeout_ms = self->handshake_timeout_ms,
-					 .done = on_handshake_done,
-					 .user_data = self};
 	gboolean is_started = TRUE;
 
 	self->started = TRUE;
@@ -341,7 +337,8 @@ gboolean rpc_server_start(RpcServer *self, GError **error)
 		self->n_running += (guint)is_started;
 	}
 	if (is_started && self->tls != NULL) {
-		self->handshakes = handshakes_new(&config, self->handshake_counters, error);
+		self->handshakes = handshakes_new(self->handshake_timeout_ms, on_handshake_done,
+						  self, self->handshake_counters, error);
 		is_started = self->handshakes != NULL;
 	}
 	if (!is_started) {
@@ -365,20 +362,16 @@ void rpc_server_set_tls(RpcServer *self, TlsContext *context)
 	self->tls = tls_context_ref(context);
 }
 
-void rpc_server_set_allow(RpcServer *self, AllowList *allow)
+void rpc_server_set_access(RpcServer *self, AllowList *allow, guint max_per_address)
 {
 	AllowList *before;
 
+	self->limits.max_per_address = max_per_address;
 	pthread_mutex_lock(&self->allow_lock);
 	before = self->allow;
 	self->allow = allow_list_ref(allow);
 	pthread_mutex_unlock(&self->allow_lock);
 	allow_list_unref(before);
-}
-
-void rpc_server_set_max_per_address(RpcServer *self, guint max_per_address)
-{
-	self->limits.max_per_address = max_per_address;
 }
 
 void rpc_server_wake(RpcServer *self)
@@ -419,11 +412,10 @@ gboolean rpc_server_check(RpcServer *self, GError **error)
 	for (guint i = 0; i < self->loops->len; i++) {
 		int failure = loop_status(self->loops->pdata[i]).failure;
 
-		if (failure == 0)
-			continue;
-		g_set_error(error, G_IO_ERROR, g_io_error_from_errno(failure),
-			    "an event loop cannot wait for events: %s", g_strerror(failure));
-		return FALSE;
+		if (failure != 0)
+			return text_set_error(error, G_IO_ERROR, g_io_error_from_errno(failure),
+					      "an event loop cannot wait for events: %s",
+					      g_strerror(failure));
 	}
 	return TRUE;
 }

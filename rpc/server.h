@@ -22,9 +22,7 @@ typedef struct {
 	RpcLimits limits;
 	gint64 handshake_timeout_ms; /* time limit of TLS handshakes */
 	guint n_loops;
-	ConnectionLimitsConfig
-		/* limits on connections; a client beyond them is accepted and then closed */
-		connections;
+	ConnectionLimitsConfig connections; /* a client beyond them is accepted, then closed */
 	/* Called from any thread when an event loop has failed; see rpc_server_check(). */
 	LoopFailed failed;
 	gpointer user_data;
@@ -47,12 +45,10 @@ char *rpc_server_address(const RpcServer *self);
 /* Sets the TLS settings of later handshakes. @context: a reference is kept */
 void rpc_server_set_tls(RpcServer *self, TlsContext *context);
 
-/* Sets which clients may connect from now on. Open connections stay. @allow: (nullable): a
- * reference is kept; %NULL for all clients */
-void rpc_server_set_allow(RpcServer *self, AllowList *allow);
-
-/* Sets the limit per address, see ConnectionLimitsConfig. Open connections stay. */
-void rpc_server_set_max_per_address(RpcServer *self, guint max_per_address);
+/* Sets which clients may connect from now on, and the limit per address, see
+ * ConnectionLimitsConfig. Open connections stay. @allow: (nullable): a reference is kept; %NULL for
+ * all clients */
+void rpc_server_set_access(RpcServer *self, AllowList *allow, guint max_per_address);
 
 /* Starts the loops, and accepts connections. After a failure, no thread is running, and the server
  * cannot be started again. */

@@ -35,14 +35,12 @@ static const OtherProtocol HTTP = {
 	"\r\nConnection: close\r\n\r\n" BODY,
 };
 static const OtherProtocol TLS = {COUNTER_BAD_TLS, "TLS on a port without TLS", NULL};
-static const OtherProtocol PROXY = {COUNTER_BAD_PROXY,
-				    "a PROXY header, which this port does not support", NULL};
-static const OtherProtocol THEADER = {COUNTER_BAD_THEADER,
-				      "THeader, which this port does not support", NULL};
-static const OtherProtocol JSON = {COUNTER_BAD_JSON, "JSON, which this port does not support",
-				   NULL};
-static const OtherProtocol ZLIB = {COUNTER_BAD_ZLIB, "zlib, which this port does not support",
-				   NULL};
+
+#define UNSUPPORTED ", which this port does not support"
+static const OtherProtocol PROXY = {COUNTER_BAD_PROXY, "a PROXY header" UNSUPPORTED, NULL};
+static const OtherProtocol THEADER = {COUNTER_BAD_THEADER, "THeader" UNSUPPORTED, NULL};
+static const OtherProtocol JSON = {COUNTER_BAD_JSON, "JSON" UNSUPPORTED, NULL};
+static const OtherProtocol ZLIB = {COUNTER_BAD_ZLIB, "zlib" UNSUPPORTED, NULL};
 
 #define BYTES(text) text, sizeof(text) - 1
 
@@ -208,10 +206,10 @@ static StreamNext scan_message(Stream *self, StreamShared *shared, const guint8 
 		.header = *header,
 		/* includes any bytes after the message in its frame */
 		.taken = framed ? STREAM_FRAME_HEADER_BYTES + limit : header->length,
-		.bad = scanner_reason(self->scanner),
+		.bad = header->bad,
 	};
 	scanner_reset(self->scanner);
-	scanner_free(shared->spare);
+	g_free(shared->spare);
 	shared->spare = g_steal_pointer(&self->scanner);
 	if (status != SCAN_BAD_HEADER && out_message->header.type == MESSAGE_CALL)
 		return STREAM_NEXT_CALL;
@@ -244,7 +242,7 @@ StreamNext stream_next(Stream *self, StreamShared *shared, const guint8 *bytes, 
 
 void stream_clear(Stream *self)
 {
-	g_clear_pointer(&self->scanner, scanner_free);
+	g_clear_pointer(&self->scanner, g_free);
 	g_clear_pointer(&self->parked, g_free);
 }
 

@@ -103,9 +103,9 @@ void issuer_source_init(IssuerSource *self, Generator *generator)
 		.source =
 			{
 				.ops = &OPS,
-				.layout = generator_layout(generator),
-				.clock = generator_clock(generator),
-				.max_batch = generator_max_batch(generator),
+				.layout = &generator->layout,
+				.clock = generator->clock,
+				.max_batch = generator->max_batch,
 				.retry_after_ms = 1,
 			},
 		.generator = generator,

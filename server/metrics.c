@@ -474,7 +474,7 @@ static void write_calls(GString *text, const Metric *metric, const MetricsReadin
 		for (gsize i = 0; i < G_N_ELEMENTS(RESULTS); i++)
 			metrics_family_add_count(
 				text, &metric->family,
-				(const MetricsLabel[]){{"method", counter_method_name(method)},
+				(const MetricsLabel[]){{"method", COUNTER_METHOD_NAMES[method]},
 						       {"result", RESULTS[i].result},
 						       {0}},
 				sum_of(reading, RESULTS[i].first + method));
@@ -810,7 +810,7 @@ void metrics_put_counters(GHashTable *values, CounterSet *counters, AgentCounter
 		CounterMethod method = i / 2;
 		gboolean is_answered = i % 2 == 0;
 		g_autofree char *name = g_strconcat(is_answered ? "answered_" : "refused_",
-						    counter_method_name(method), NULL);
+						    COUNTER_METHOD_NAMES[method], NULL);
 
 		metrics_put_counter(
 			values, name,

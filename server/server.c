@@ -248,7 +248,7 @@ static gboolean read_certificates(Server *self, GError **error)
 		if (context == NULL)
 			return FALSE;
 		rpc_server_set_tls(self->rpc, context);
-		expires_ms = tls_context_expires_ms(context);
+		expires_ms = context->expires_ms;
 	}
 	if (has_client)
 		client = tls_client_new(&names, error);
@@ -340,7 +340,7 @@ static gboolean make_rpc_server(Server *self, GError **error)
 	self->rpc = rpc_server_new(&config, self->counters, error);
 	if (self->rpc == NULL)
 		return FALSE;
-	rpc_server_set_allow(self->rpc, options->allow);
+	rpc_server_set_access(self->rpc, options->allow, config.connections.max_per_address);
 	if (!find_sockets(self, error) || !read_certificates(self, error))
 		return FALSE;
 	set_address(self);
@@ -364,7 +364,7 @@ static gboolean make_source(Server *self, GError **error)
 		self->source = &self->issuer_source.source;
 		g_strlcpy(self->nonce, self->issuer.nonce, sizeof self->nonce);
 	}
-	ulid_generator_init(&self->ulids, self->source->clock);
+	uuid_generator_init(&self->ulids, self->source->clock);
 	return TRUE;
 }
 
@@ -480,15 +480,16 @@ static void take_options(Server *self, const Options *next, guint sender)
 		  log_text("changed", changed->len > 0 ? changed->str : "none"),
 		  log_text("needs_restart", needs_restart->len > 0 ? needs_restart->str : "none"));
 	log_set_level(options->log_level);
-	rpc_server_set_max_per_address(self->rpc, (guint)options->max_connections_per_address);
-	rpc_server_set_allow(self->rpc, options->allow);
+	rpc_server_set_access(self->rpc, options->allow,
+			      (guint)options->max_connections_per_address);
 	/* other reread options, such as drain-delay, are read whenever they are needed */
 }
 
 void server_reload(Server *self, guint sender)
 {
 	g_autoptr(GError) error = NULL;
-	g_autoptr(Options) next = options_new_again(self->options, &error);
+	g_autoptr(Options) next = options_new_from_args((int)g_strv_length(self->options->args),
+							self->options->args, &error);
 
 	audit_log_reopen(self->audit);
 	/* Names in --allow are compared with clients' certificates, which a server requests only if
@@ -568,7 +569,7 @@ void server_clear(Server *self)
 	passed_sockets_clear(&self->sockets);
 	g_clear_pointer(&self->audit, audit_log_free);
 	if (self->source != NULL)
-		ulid_generator_clear(&self->ulids);
+		uuid_generator_clear(&self->ulids);
 	issuer_clear(&self->issuer);
 	watchdog_clear(&self->watchdog);
 	g_free(self->certificate_expires);

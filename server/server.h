@@ -58,7 +58,7 @@ typedef struct {
 	RelaySource *relay; /* NULL if the server issues IDs */
 	Source *source;     /* the source that belongs to one of them; NULL if not created yet */
 	char nonce[UUID_TEXT_SIZE];
-	UlidGenerator ulids; /* created together with the source */
+	UuidGenerator ulids; /* created together with the source */
 	CounterSet *counters;
 	AgentCounters *agents;
 	AuditLog *audit;

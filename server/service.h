@@ -30,7 +30,7 @@ typedef struct _Service Service;
 /* Data that all services of a process share. All pointers are borrowed. */
 typedef struct {
 	Source *source;
-	UlidGenerator *ulids;
+	UuidGenerator *ulids;
 	CounterSet *counters;
 	AgentCounters *agents;
 	AuditLog *audit;

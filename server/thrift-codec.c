@@ -509,7 +509,7 @@ void thrift_codec_write(ThriftCodec *self, const WireCall *call, ServiceOutcome 
 			const ServiceAnswer *answer, RpcPass *pass)
 {
 	const Method *method = &METHODS[call->call.method];
-	const char *name = counter_method_name(call->call.method);
+	const char *name = COUNTER_METHOD_NAMES[call->call.method];
 	guint start = byte_writer_begin_frame(pass->out, call->framed);
 	ThriftProtocol *protocol = lend_protocol(self, call->protocol, NULL, 0, pass->out);
 	g_autoptr(ThriftStruct) result = NULL;

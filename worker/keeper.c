@@ -942,7 +942,7 @@ Keeper *keeper_new(Registry *registry, Generator *generator, SystemClock *clock,
 	self->generator = generator;
 	self->clock = clock;
 	self->config = *config;
-	self->layout = generator_layout(generator);
+	self->layout = &generator->layout;
 	self->max_skew_ns = config->max_clock_skew_ms * CLOCK_NS_PER_MS;
 	self->max_ahead_ticks = config->max_ahead_ms / self->layout->tick_ms;
 	self->facts.tick_us = self->layout->tick_ms * G_TIME_SPAN_MILLISECOND;

@@ -25,7 +25,7 @@ struct _Subject {
 	SystemClock clock;
 	Generator *generator;
 	Original original;
-	UlidGenerator ulid_generator;
+	UuidGenerator ulid_generator;
 };
 
 static Generator *new_generator(const Clock *clock, const Layout *layout)
@@ -50,7 +50,7 @@ Subject *subject_new(SubjectKind kind)
 	else if (kind == SUBJECT_SECONDS)
 		self->generator = new_generator(&self->clock.clock, &seconds);
 	original_init(&self->original, kind == SUBJECT_ORIGINAL_12BIT ? 12 : 22);
-	ulid_generator_init(&self->ulid_generator, &self->clock.clock);
+	uuid_generator_init(&self->ulid_generator, &self->clock.clock);
 	return self;
 }
 
@@ -60,7 +60,7 @@ void subject_free(Subject *self)
 		return;
 	generator_free(self->generator);
 	original_clear(&self->original);
-	ulid_generator_clear(&self->ulid_generator);
+	uuid_generator_clear(&self->ulid_generator);
 	g_free(self);
 }
 

@@ -103,8 +103,7 @@ static gboolean advance(Shaker *self, Visit *visit, GError **error)
 	gssize left = go_on(visit);
 
 	if (left < 0 && errno == EAGAIN)
-		return watch(self, visit,
-			     visit->said_all ? EPOLLIN : (guint32)tls_stream_events(visit->tls),
+		return watch(self, visit, visit->said_all ? EPOLLIN : (guint32)visit->tls->events,
 			     error);
 	if (left < 0)
 		return fail(visit->said_all ? "after the handshake" : "in the handshake",

@@ -105,44 +105,30 @@ typedef struct {
 
 /* The shape of each type in each of the two protocols. Types fit in four bits. A type without an
  * entry does not exist. */
-static const Shape SHAPES[2][16] = {
-	[FALSE] =
-		{
-			[BINARY_BOOL] = {SHAPE_FIXED, 1},
-			[BINARY_BYTE] = {SHAPE_FIXED, 1},
-			[BINARY_DOUBLE] = {SHAPE_FIXED, 8},
-			[BINARY_I16] = {SHAPE_FIXED, 2},
-			[BINARY_I32] = {SHAPE_FIXED, 4},
-			[BINARY_I64] = {SHAPE_FIXED, 8},
-			[BINARY_STRING] = {SHAPE_STRING, 0},
-			[BINARY_STRUCT] = {SHAPE_STRUCT, 0},
-			[BINARY_MAP] = {SHAPE_MAP, 0},
-			[BINARY_SET] = {SHAPE_LIST, 0},
-			[BINARY_LIST] = {SHAPE_LIST, 0},
-		},
-	[TRUE] =
-		{
-			[COMPACT_TRUE] = {SHAPE_FIXED, 0},
-			[COMPACT_FALSE] = {SHAPE_FIXED, 0},
-			[COMPACT_BYTE] = {SHAPE_FIXED, 1},
-			[COMPACT_I16] = {SHAPE_VARINT, 16},
-			[COMPACT_I32] = {SHAPE_VARINT, 32},
-			[COMPACT_I64] = {SHAPE_VARINT, 64},
-			[COMPACT_DOUBLE] = {SHAPE_FIXED, 8},
-			[COMPACT_STRING] = {SHAPE_STRING, 0},
-			[COMPACT_LIST] = {SHAPE_LIST, 0},
-			[COMPACT_SET] = {SHAPE_LIST, 0},
-			[COMPACT_MAP] = {SHAPE_MAP, 0},
-			[COMPACT_STRUCT] = {SHAPE_STRUCT, 0},
-		},
+static const Shape BINARY_SHAPES[16] = {
+	[BINARY_BOOL] = {SHAPE_FIXED, 1},    [BINARY_BYTE] = {SHAPE_FIXED, 1},
+	[BINARY_DOUBLE] = {SHAPE_FIXED, 8},  [BINARY_I16] = {SHAPE_FIXED, 2},
+	[BINARY_I32] = {SHAPE_FIXED, 4},     [BINARY_I64] = {SHAPE_FIXED, 8},
+	[BINARY_STRING] = {SHAPE_STRING, 0}, [BINARY_STRUCT] = {SHAPE_STRUCT, 0},
+	[BINARY_MAP] = {SHAPE_MAP, 0},       [BINARY_SET] = {SHAPE_LIST, 0},
+	[BINARY_LIST] = {SHAPE_LIST, 0},
+};
+
+static const Shape COMPACT_SHAPES[16] = {
+	[COMPACT_TRUE] = {SHAPE_FIXED, 0},   [COMPACT_FALSE] = {SHAPE_FIXED, 0},
+	[COMPACT_BYTE] = {SHAPE_FIXED, 1},   [COMPACT_I16] = {SHAPE_VARINT, 16},
+	[COMPACT_I32] = {SHAPE_VARINT, 32},  [COMPACT_I64] = {SHAPE_VARINT, 64},
+	[COMPACT_DOUBLE] = {SHAPE_FIXED, 8}, [COMPACT_STRING] = {SHAPE_STRING, 0},
+	[COMPACT_LIST] = {SHAPE_LIST, 0},    [COMPACT_SET] = {SHAPE_LIST, 0},
+	[COMPACT_MAP] = {SHAPE_MAP, 0},      [COMPACT_STRUCT] = {SHAPE_STRUCT, 0},
 };
 
 static Shape find_shape(Input *in, guint type)
 {
 	Shape shape = {SHAPE_NONE, 0};
 
-	if (type < G_N_ELEMENTS(SHAPES[0]))
-		shape = SHAPES[in->is_compact][type];
+	if (type < G_N_ELEMENTS(BINARY_SHAPES))
+		shape = in->is_compact ? COMPACT_SHAPES[type] : BINARY_SHAPES[type];
 	if (shape.kind == SHAPE_NONE)
 		refuse_bytes(in, "unknown type");
 	return shape;
@@ -177,7 +163,6 @@ typedef struct {
 
 struct _Scanner {
 	MessageHeader header;
-	const char *reason;
 	gsize position;
 	Shape next;   /* shape of the next value; SHAPE_NONE if the innermost level determines it */
 	guint values; /* number of values read so far */
@@ -196,15 +181,9 @@ Scanner *scanner_new(guint max_depth, guint max_values)
 	return self;
 }
 
-void scanner_free(Scanner *self)
-{
-	g_free(self);
-}
-
 void scanner_reset(Scanner *self)
 {
 	self->header = (MessageHeader){0};
-	self->reason = NULL;
 	self->position = 0;
 	self->next = (Shape){SHAPE_NONE, 0};
 	self->values = 0;
@@ -428,7 +407,8 @@ ScanStatus scanner_scan(Scanner *self, const guint8 *message, gsize available, g
 	}
 	if (in.status == READ_SHORT && available < max_length)
 		return SCAN_MORE;
-	self->reason = in.status == READ_SHORT ? "longer than the limit for a message" : in.reason;
+	self->header.bad =
+		in.status == READ_SHORT ? "longer than the limit for a message" : in.reason;
 	return self->header.arguments_offset != 0 ? SCAN_BAD_ARGUMENTS : SCAN_BAD_HEADER;
 }
 
@@ -446,9 +426,4 @@ gboolean scanner_may_begin(const guint8 *message, gsize available, gsize length,
 const MessageHeader *scanner_header(const Scanner *self)
 {
 	return &self->header;
-}
-
-const char *scanner_reason(const Scanner *self)
-{
-	return self->reason;
 }

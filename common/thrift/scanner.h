@@ -38,6 +38,7 @@ typedef struct {
 	 * message; 0 if there is none so far */
 	gsize text_offset;
 	gsize text_length;
+	const char *bad; /* after a SCAN_BAD_...: the reason, in a few words */
 } MessageHeader;
 
 typedef enum {
@@ -48,38 +49,28 @@ typedef enum {
 	SCAN_BAD_ARGUMENTS,
 } ScanStatus;
 
-/* @max_depth: maximum nesting of structs and containers below the arguments @max_values: maximum
- * number of values: fields of structs, items of lists and sets, keys and values of maps */
+/* Returns: (transfer full): one block of memory, to be freed with g_free().
+ * @max_depth: maximum nesting of structs and containers below the arguments
+ * @max_values: maximum number of values: fields of structs, items of lists and sets, keys and
+ * values of maps */
 Scanner *scanner_new(guint max_depth, guint max_values);
-void scanner_free(Scanner *self);
-G_DEFINE_AUTOPTR_CLEANUP_FUNC(Scanner, scanner_free)
+G_DEFINE_AUTOPTR_CLEANUP_FUNC(Scanner, g_free)
 
 /* Prepares the scanner for the first byte of a message. */
 void scanner_reset(Scanner *self);
 
-/**
- * scanner_scan:
+/* Returns: the status of the message. Unless it is SCAN_MORE, call scanner_reset() before the next
+ * message
  * @message: the message from its first byte; after SCAN_MORE, the same bytes followed by more
- * @max_length: maximum length of a message; a longer one is bad
- *
- * Returns: the status of the message. Unless it is SCAN_MORE, call scanner_reset() before the next
- *   message
- */
+ * @max_length: maximum length of a message; a longer one is bad */
 ScanStatus scanner_scan(Scanner *self, const guint8 *message, gsize available, gsize max_length);
 
-/**
- * scanner_may_begin:
+/* Returns whether the available bytes can be a header or the start of one. Use it to reject an
+ * invalid message early if messages are scanned only when they are complete.
  * @available: 1 or more
  * @length: length of the whole message, more than @available
- * @out_reason: (out): why %FALSE was returned
- *
- * Returns whether the available bytes can be a header or the start of one. Use it to reject an
- * invalid message early if messages are scanned only when they are complete.
- */
+ * @out_reason: (out): why %FALSE was returned */
 gboolean scanner_may_begin(const guint8 *message, gsize available, gsize length,
 			   const char **out_reason);
 
 const MessageHeader *scanner_header(const Scanner *self);
-
-/* After a SCAN_BAD_...: returns the reason, in a few words. */
-const char *scanner_reason(const Scanner *self);

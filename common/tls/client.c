@@ -15,10 +15,7 @@
  * so memcmp() can compare it. */
 typedef struct {
 	struct {
-		gint64 inode;
-		gint64 size_bytes;
-		gint64 modified_ns;
-		gint64 changed_ns;
+		gint64 inode, size_bytes, modified_ns, changed_ns;
 	} files[3];
 } Stamps;
 
@@ -113,7 +110,7 @@ gint64 tls_client_expires_ms(TlsClient *self)
 	gint64 expires_ms;
 
 	pthread_mutex_lock(&self->mutex);
-	expires_ms = tls_context_expires_ms(self->context);
+	expires_ms = self->context->expires_ms;
 	pthread_mutex_unlock(&self->mutex);
 	return expires_ms;
 }
@@ -159,5 +156,5 @@ char *tls_client_describe(const TlsStream *stream, int number)
 	/* not g_strerror(), because ThreadSanitizer does not see the lock of its cache */
 	if (stream == NULL || number != EPROTO)
 		return g_strdup(strerror_r(number, text, sizeof text));
-	return g_strdup_printf("TLS: %s", tls_stream_failure(stream));
+	return g_strdup_printf("TLS: %s", stream->failure);
 }

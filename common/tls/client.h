@@ -36,7 +36,7 @@ TlsClient *tls_client_ref(TlsClient *self);
 void tls_client_unref(TlsClient *self);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(TlsClient, tls_client_unref)
 
-/* Returns tls_context_expires_ms() of the files as they were last read. */
+/* Returns TlsContext.expires_ms of the files as they were last read. */
 gint64 tls_client_expires_ms(TlsClient *self);
 
 /* Begins TLS on @fd, a connected non-blocking socket. Rereads the files if they have changed.

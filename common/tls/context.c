@@ -20,24 +20,13 @@
 /* Maximum size of a client's certificates, which stay in memory until its connection is closed. */
 #define MAX_CLIENT_CHAIN_BYTES (16 * 1024)
 
-struct _TlsContext {
-	atomic_int references;
-	SSL_CTX *ssl;
-	gint64 expires_ms;
-	gboolean wants_password; /* a file is encrypted */
-};
-
 G_DEFINE_QUARK(snowflake_tls_error_quark, tls_error)
 
 /* Supplies no password. Without this callback, OpenSSL would prompt on the terminal. */
-static int give_no_password(char *password, int size, int is_to_encrypt, void *user_data)
+static int give_no_password(char *password G_GNUC_UNUSED, int size G_GNUC_UNUSED,
+			    int is_to_encrypt G_GNUC_UNUSED, void *user_data)
 {
-	TlsContext *self = user_data;
-
-	(void)password;
-	(void)size;
-	(void)is_to_encrypt;
-	self->wants_password = TRUE;
+	((TlsContext *)user_data)->wants_password = TRUE;
 	return -1;
 }
 
@@ -233,14 +222,4 @@ void tls_context_unref(TlsContext *self)
 		return;
 	SSL_CTX_free(self->ssl);
 	g_free(self);
-}
-
-gint64 tls_context_expires_ms(const TlsContext *self)
-{
-	return self->expires_ms;
-}
-
-SSL_CTX *tls_context_get_ssl(const TlsContext *self)
-{
-	return self->ssl;
 }

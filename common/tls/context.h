@@ -2,6 +2,7 @@
 #pragma once
 
 #include <glib.h>
+#include <stdatomic.h>
 
 /*
  * The TLS settings of one end: its certificate, and the CAs that it trusts. Supports TLS 1.2 and
@@ -10,7 +11,15 @@
  *
  * Files are in PEM format. Their names are borrowed.
  */
-typedef struct _TlsContext TlsContext;
+typedef struct {
+	struct ssl_ctx_st *ssl; /* OpenSSL's settings, for streams */
+	/* when its certificate expires, in milliseconds since the Unix epoch; G_MAXINT64 if there
+	 * is no certificate */
+	gint64 expires_ms;
+	/* private */
+	gboolean wants_password; /* a file is encrypted */
+	atomic_int references;
+} TlsContext;
 
 /* The code identifies the unusable file. The message contains its name and the reason. */
 #define TLS_ERROR (tls_error_quark())
@@ -22,24 +31,16 @@ typedef enum {
 	TLS_ERROR_KEY, /* the key is unusable, or does not belong to the certificate */
 } TlsError;
 
-/**
- * tls_context_new_server:
+/* Returns: (transfer full): the settings, or %NULL with a TlsError set
  * @certificate: the server's certificate first, then the intermediate ones
  * @key: must belong to the certificate
- * @client_ca: (nullable): CAs; each client needs a certificate that one of them signed
- *
- * Returns: (transfer full): the settings, or %NULL with a TlsError set
- */
+ * @client_ca: (nullable): CAs; each client needs a certificate that one of them signed */
 TlsContext *tls_context_new_server(const char *certificate, const char *key, const char *client_ca,
 				   GError **error);
 
-/**
- * tls_context_new_client:
+/* Returns: (transfer full): the settings, or %NULL with a TlsError set
  * @ca: (nullable): CAs that sign servers' certificates; %NULL for the system trust store
- * @certificate, @key: (nullable): both or neither; for servers that require client certificates
- *
- * Returns: (transfer full): the settings, or %NULL with a TlsError set
- */
+ * @certificate, @key: (nullable): both or neither; for servers that require client certificates */
 TlsContext *tls_context_new_client(const char *ca, const char *certificate, const char *key,
 				   GError **error);
 
@@ -47,10 +48,3 @@ TlsContext *tls_context_new_client(const char *ca, const char *certificate, cons
 TlsContext *tls_context_ref(TlsContext *self);
 void tls_context_unref(TlsContext *self);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(TlsContext, tls_context_unref)
-
-/* Returns when its certificate expires, in milliseconds since the Unix epoch; G_MAXINT64 if there
- * is no certificate. */
-gint64 tls_context_expires_ms(const TlsContext *self);
-
-/* Returns OpenSSL's settings, for streams. Borrowed. */
-struct ssl_ctx_st *tls_context_get_ssl(const TlsContext *self);

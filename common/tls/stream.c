@@ -42,10 +42,9 @@ static int bio_read(BIO *self, char *bytes, int length)
 }
 
 /* Handles control commands. A flush succeeds at once, because nothing is buffered. */
-static long bio_control(BIO *self, int command, long number, void *pointer)
+static long bio_control(BIO *self, int command, long number G_GNUC_UNUSED,
+			void *pointer G_GNUC_UNUSED)
 {
-	(void)number;
-	(void)pointer;
 	if (command == BIO_CTRL_EOF)
 		return BIO_test_flags(self, BIO_FLAGS_IN_EOF) != 0;
 	return command == BIO_CTRL_FLUSH;
@@ -61,11 +60,10 @@ static void make_method(void)
 	BIO_meth_set_ctrl(method, bio_control);
 }
 
-#define MAX_FAILURE_BYTES 160
-#define NOT_TLS           "the peer does not use TLS"
+#define NOT_TLS     "the peer does not use TLS"
 /* first of OpenSSL's reason codes that represent alerts from the other end */
-#define FIRST_ALERT       SSL_AD_REASON_OFFSET
-#define LAST_ALERT        (FIRST_ALERT + G_MAXUINT8)
+#define FIRST_ALERT SSL_AD_REASON_OFFSET
+#define LAST_ALERT  (FIRST_ALERT + G_MAXUINT8)
 
 /* The maximum number of records that a server receives in one call. Even a short record costs some
  * microseconds, and a receive must not take longer than the connection's turn. */
@@ -77,22 +75,6 @@ static void make_method(void)
 /* number of bytes of data after which another message is allowed */
 #define BYTES_PER_MESSAGE (1024 * 1024)
 
-struct _TlsStream {
-	SSL *ssl;
-	int fd;
-	short events;
-	gboolean has_begun; /* server: the client's first byte has been checked */
-	gboolean is_broken; /* nothing more can be sent */
-	/* saved after each call, because OpenSSL forgets it if the connection breaks */
-	gboolean is_shaken;
-	/* errno of the first failed receive, and of all later ones; 0 if none has failed */
-	int receive_failure;
-	gboolean has_more;
-	guint messages;   /* number of messages after the handshake */
-	guint64 received; /* bytes of data */
-	char failure[MAX_FAILURE_BYTES];
-};
-
 static gboolean has_messages_without_end(const TlsStream *self)
 {
 	return self->messages > MOST_MESSAGES + self->received / BYTES_PER_MESSAGE;
@@ -100,14 +82,12 @@ static gboolean has_messages_without_end(const TlsStream *self)
 
 /* Counts messages. OpenSSL calls this function for each message. After too many messages, no more
  * bytes are read. */
-static void on_message(int is_sent, int version, int type, const void *bytes, size_t length,
-		       SSL *ssl, void *user_data)
+static void on_message(int is_sent, int version G_GNUC_UNUSED, int type,
+		       const void *bytes G_GNUC_UNUSED, size_t length G_GNUC_UNUSED, SSL *ssl,
+		       void *user_data)
 {
 	TlsStream *self = user_data;
 
-	(void)version;
-	(void)bytes;
-	(void)length;
 	if (is_sent || type != SSL3_RT_HANDSHAKE || !self->is_shaken)
 		return;
 	self->messages++;
@@ -117,7 +97,7 @@ static void on_message(int is_sent, int version, int type, const void *bytes, si
 
 static TlsStream *stream_new(const TlsContext *context, int fd)
 {
-	SSL *ssl = SSL_new(tls_context_get_ssl(context));
+	SSL *ssl = SSL_new(context->ssl);
 	TlsStream *self;
 	BIO *bio;
 
@@ -241,39 +221,28 @@ static void explain_failure(TlsStream *self, unsigned long code)
 /* Handles a failed call of OpenSSL. Returns 0 at the end of the connection. */
 static int set_failure(TlsStream *self, int result)
 {
-	int failure = errno;
+	int failure = errno, kind = SSL_get_error(self->ssl, result);
 
-	switch (SSL_get_error(self->ssl, result)) {
-	case SSL_ERROR_WANT_READ:
-		self->events = POLLIN;
-		errno = EAGAIN;
-		return -1;
-	case SSL_ERROR_WANT_WRITE:
-		self->events = POLLOUT;
-		errno = EAGAIN;
-		return -1;
-	case SSL_ERROR_ZERO_RETURN:
+	if (kind == SSL_ERROR_ZERO_RETURN)
 		return 0;
-	case SSL_ERROR_SYSCALL:
-		self->is_broken = TRUE;
-		errno = failure != 0 ? failure : ECONNRESET;
-		return -1;
-	default:
-		self->is_broken = TRUE;
-		explain_failure(self, ERR_peek_error());
-		errno = EPROTO;
+	if (kind == SSL_ERROR_WANT_READ || kind == SSL_ERROR_WANT_WRITE) {
+		self->events = kind == SSL_ERROR_WANT_READ ? POLLIN : POLLOUT;
+		errno = EAGAIN;
 		return -1;
 	}
+	self->is_broken = TRUE;
+	if (kind == SSL_ERROR_SYSCALL) {
+		errno = failure != 0 ? failure : ECONNRESET;
+	} else {
+		explain_failure(self, ERR_peek_error());
+		errno = EPROTO;
+	}
+	return -1;
 }
 
 gboolean tls_stream_is_shaken(const TlsStream *self)
 {
 	return self->is_shaken || SSL_is_init_finished(self->ssl);
-}
-
-gboolean tls_stream_has_more(const TlsStream *self)
-{
-	return self->has_more;
 }
 
 gboolean tls_stream_has_part(const TlsStream *self)
@@ -416,11 +385,6 @@ gssize tls_stream_send(TlsStream *self, const void *bytes, gsize length)
 	return (gssize)sent;
 }
 
-short tls_stream_events(const TlsStream *self)
-{
-	return self->events;
-}
-
 void tls_stream_close(TlsStream *self)
 {
 	if (self->is_broken || !tls_stream_is_shaken(self))
@@ -428,11 +392,6 @@ void tls_stream_close(TlsStream *self)
 	begin_operation(self);
 	SSL_shutdown(self->ssl);
 	ERR_clear_error();
-}
-
-const char *tls_stream_failure(const TlsStream *self)
-{
-	return self->failure;
 }
 
 /* Escapes all bytes that are not printable ASCII, including NUL. Returns: (transfer full) */

@@ -6,11 +6,30 @@
 #include "common/tls/context.h"
 
 /*
- * TLS on a connected non-blocking socket. No function blocks: if one fails with EAGAIN,
- * tls_stream_events() returns the events to wait for before the next call. The caller owns the
- * socket, and closes it after the stream is freed. Only one thread at a time can use a stream.
+ * TLS on a connected non-blocking socket. No function blocks: if one fails with EAGAIN, the caller
+ * waits for the member events before the next call. The caller owns the socket, and closes it after
+ * the stream is freed. Only one thread at a time can use a stream.
  */
-typedef struct _TlsStream TlsStream;
+typedef struct {
+	/* Code outside this module may only read these. */
+	short events; /* after EAGAIN: the events to wait for, POLLIN or POLLOUT */
+	/* after a receive: receive again without waiting for the socket, because bytes, the end or
+	 * an error have already been read from it */
+	gboolean has_more;
+	/* after EPROTO: the reason, to be shown to an operator; "" if there was none */
+	char failure[160];
+	/* private */
+	struct ssl_st *ssl;
+	int fd;
+	gboolean has_begun; /* server: the client's first byte has been checked */
+	gboolean is_broken; /* nothing more can be sent */
+	/* saved after each call, because OpenSSL forgets it if the connection breaks */
+	gboolean is_shaken;
+	/* errno of the first failed receive, and of all later ones; 0 if none has failed */
+	int receive_failure;
+	guint messages;   /* number of messages after the handshake */
+	guint64 received; /* bytes of data */
+} TlsStream;
 
 /* Create the server's end or the client's end of a connection. Returns: (transfer full): a stream,
  * or %NULL with errno set.
@@ -27,7 +46,7 @@ void tls_stream_free(TlsStream *self);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(TlsStream, tls_stream_free)
 
 /* Begins or continues the handshake. Returns 0 when it is complete, or -1 with errno set: EAGAIN;
- * EPROTO, with the reason in tls_stream_failure(); or an error of the socket. ECONNRESET is also
+ * EPROTO, with the reason in the member failure; or an error of the socket. ECONNRESET is also
  * set if the other end has closed the connection. */
 int tls_stream_shake_hands(TlsStream *self);
 
@@ -41,27 +60,16 @@ gboolean tls_stream_is_shaken(const TlsStream *self);
 gssize tls_stream_receive(TlsStream *self, void *bytes, gsize length);
 gssize tls_stream_send(TlsStream *self, const void *bytes, gsize length);
 
-/* After a receive: returns whether to receive again without waiting for the socket, because bytes,
- * the end or an error have already been read from it. */
-gboolean tls_stream_has_more(const TlsStream *self);
-
-/* After a receive, if tls_stream_has_more() is FALSE: returns whether only part of a record was
- * read. */
+/* After a receive, if has_more is FALSE: returns whether only part of a record was read. */
 gboolean tls_stream_has_part(const TlsStream *self);
-
-/* After EAGAIN: returns the events for poll(2), POLLIN or POLLOUT. */
-short tls_stream_events(const TlsStream *self);
 
 /* Sends the close alert, if the socket accepts it at once. */
 void tls_stream_close(TlsStream *self);
 
-/* The beginnings of reasons: this end refuses the certificate of the other end; the other end has
- * sent an alert. */
+/* The beginnings of some texts in failure: this end refuses the certificate of the other end; the
+ * other end has sent an alert. */
 #define TLS_STREAM_REFUSES "the peer's certificate was rejected: "
 #define TLS_STREAM_REPORTS "the peer reports: "
-
-/* After EPROTO: returns the reason, to be shown to an operator. Borrowed. */
-const char *tls_stream_failure(const TlsStream *self);
 
 /* Returns: (transfer full) (nullable): the name in the other end's certificate, to be shown to
  * people: its first alternative name (DNS), or its subject if it has none; %NULL if there is no

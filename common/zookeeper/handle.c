@@ -54,12 +54,6 @@ static const char QUESTION[] = "ruok\n";
 /* A possible reason why ZooKeeper closes a new connection, with the option and its default. */
 #define TOO_MANY "too many connections from this address (maxClientCnxns, 60 by default)"
 
-typedef enum {
-	REACH_ANSWERS,
-	REACH_NOT_THERE, /* the server accepts no connection */
-	REACH_MUTE,      /* the server accepts a connection, but does not answer */
-} Reach;
-
 typedef struct {
 	const char *server; /* "host:port" */
 	TlsClient *tls;
@@ -116,8 +110,7 @@ static gssize exchange_byte(const Attempt *self, gboolean sends)
 
 		if (n >= 0 || (errno != EAGAIN && errno != EINTR))
 			return n;
-		if (!wait_ready(self,
-				self->stream != NULL ? tls_stream_events(self->stream) : plain)) {
+		if (!wait_ready(self, self->stream != NULL ? self->stream->events : plain)) {
 			errno = ETIMEDOUT;
 			return -1;
 		}
@@ -148,17 +141,20 @@ static char *describe_mute(const Attempt *self, gssize n)
 		self->server);
 }
 
-static Reach try_server(const char *server, TlsClient *tls, char **out_text)
+/* Returns: (transfer full) (nullable): why the server does not answer; %NULL if it does. Sets
+ * *@out_is_mute if it accepts a connection, but does not answer. */
+static char *try_server(const char *server, TlsClient *tls, gboolean *out_is_mute)
 {
 	g_autofree char *host = g_strndup(server, (gsize)(strrchr(server, ':') - server));
 	Attempt self = {server, tls, -1, NULL, 0};
 	int number = connect_to(&self, host);
-	Reach reach = REACH_NOT_THERE;
+	char *text = NULL;
 	gssize n = 0;
 
+	*out_is_mute = FALSE;
 	if (number != 0) {
-		*out_text = g_strdup_printf("%s: %s: is it running, and is the address right?",
-					    server, g_strerror(number));
+		text = g_strdup_printf("%s: %s: is it running, and is the address right?", server,
+				       g_strerror(number));
 	} else {
 		if (tls != NULL)
 			self.stream = tls_client_connect(tls, self.fd, host);
@@ -166,14 +162,13 @@ static Reach try_server(const char *server, TlsClient *tls, char **out_text)
 			n = exchange_byte(&self, TRUE);
 		if (n > 0)
 			n = exchange_byte(&self, FALSE);
-		reach = n > 0 ? REACH_ANSWERS : REACH_MUTE;
-		if (reach == REACH_MUTE)
-			*out_text = describe_mute(&self, n);
+		*out_is_mute = n <= 0;
+		text = n <= 0 ? describe_mute(&self, n) : NULL;
 	}
 	tls_stream_free(self.stream);
 	if (self.fd >= 0)
 		close(self.fd);
-	return reach;
+	return text;
 }
 
 char *zookeeper_handle_describe_trouble(const char *servers, const char *certificates)
@@ -188,12 +183,10 @@ char *zookeeper_handle_describe_trouble(const char *servers, const char *certifi
 	if (error != NULL)
 		return g_strdup(error->message);
 	for (guint i = 0; each[i] != NULL && g_get_monotonic_time() < until_us; i++) {
-		g_autofree char *text = NULL;
-		Reach reach = try_server(each[i], tls, &text);
+		gboolean is_mute;
+		g_autofree char *text = try_server(each[i], tls, &is_mute);
 
-		if (reach == REACH_ANSWERS)
-			return NULL;
-		if (reach == REACH_MUTE)
+		if (text == NULL || is_mute)
 			return g_steal_pointer(&text);
 		if (first == NULL)
 			first = g_steal_pointer(&text);

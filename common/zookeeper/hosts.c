@@ -24,10 +24,11 @@ static char *parse_server(const char *text, gboolean *out_is_tls, GError **error
 	g_autoptr(Address) address = address_parse_peer(with_port, error);
 
 	if (address != NULL && address->is_tls && !ZOOKEEPER_SPEAKS_TLS) {
-		g_set_error(error, G_OPTION_ERROR, G_OPTION_ERROR_BAD_VALUE,
-			    "\"%s\" contains tls:, but this build's ZooKeeper client library does "
-			    "not support TLS; use stunnel instead, see docs/how-to/tls.md",
-			    address->text);
+		text_set_bad_value(
+			error,
+			"\"%s\" contains tls:, but this build's ZooKeeper client library does "
+			"not support TLS; use stunnel instead, see docs/how-to/tls.md",
+			address->text);
 		return NULL;
 	}
 	*out_is_tls = address != NULL && address->is_tls;
@@ -43,10 +44,9 @@ static gboolean check_root(const char *root, GError **error)
 	g_autofree char *shown = text_escape(root, strlen(root));
 	const char *fault = NULL;
 
-	for (const char *c = root; *c != '\0'; c++) {
+	for (const char *c = root; *c != '\0'; c++)
 		if (!g_ascii_isgraph(*c))
 			fault = "has a character that is not printable ASCII";
-	}
 	for (gsize i = 0; fault == NULL && (i == 0 || names[i] != NULL); i++) {
 		if (names[i] == NULL || names[i][0] == '\0')
 			fault = "has a slash too many";
@@ -57,10 +57,7 @@ static gboolean check_root(const char *root, GError **error)
 	}
 	if (fault == NULL && strcmp(names[0], "zookeeper") == 0)
 		fault = "belongs to ZooKeeper itself; use another one";
-	if (fault != NULL)
-		g_set_error(error, G_OPTION_ERROR, G_OPTION_ERROR_BAD_VALUE, "the path \"%s\" %s",
-			    shown, fault);
-	return fault == NULL;
+	return fault == NULL || text_set_bad_value(error, "the path \"%s\" %s", shown, fault);
 }
 
 ZookeeperHosts *zookeeper_hosts_parse(const char *text, GError **error)
@@ -92,9 +89,8 @@ ZookeeperHosts *zookeeper_hosts_parse(const char *text, GError **error)
 		n_tls += is_tls ? 1 : 0;
 	}
 	if (n_tls != 0 && n_tls != g_strv_length(parts)) {
-		g_set_error_literal(error, G_OPTION_ERROR, G_OPTION_ERROR_BAD_VALUE,
-				    "tls: precedes only some of the servers; write it before all "
-				    "or none of them");
+		text_set_bad_value(error, "tls: precedes only some of the servers; write it before "
+					  "all or none of them");
 		return NULL;
 	}
 	if (!check_root(root, error))
@@ -117,18 +113,14 @@ gboolean zookeeper_hosts_set_tls(ZookeeperHosts *self, const TlsNames *names, GE
 	if (!self->is_tls)
 		return TRUE;
 	for (guint i = 0; i < G_N_ELEMENTS(files); i++) {
-		if (files[i] == NULL) {
-			g_set_error_literal(error, G_OPTION_ERROR, G_OPTION_ERROR_BAD_VALUE,
-					    ZOOKEEPER_HOSTS_TLS_NEEDS);
-			return FALSE;
-		}
-		if (strchr(files[i], ',') != NULL) {
-			g_set_error(error, G_OPTION_ERROR, G_OPTION_ERROR_BAD_VALUE,
-				    "\"%s\" contains a comma, which ZooKeeper's client library "
-				    "treats as a separator; rename the file",
-				    files[i]);
-			return FALSE;
-		}
+		if (files[i] == NULL)
+			return text_set_bad_value(error, ZOOKEEPER_HOSTS_TLS_NEEDS);
+		if (strchr(files[i], ',') != NULL)
+			return text_set_bad_value(
+				error,
+				"\"%s\" contains a comma, which ZooKeeper's client library "
+				"treats as a separator; rename the file",
+				files[i]);
 	}
 	client = tls_client_new(names, error);
 	if (client == NULL)
@@ -162,93 +154,71 @@ G_DEFINE_QUARK(zookeeper_hosts_error_quark, zookeeper_hosts_error)
 #define MAX_AUTH_BYTES  1024
 #define BYTE_ORDER_MARK "\xef\xbb\xbf" /* the UTF-8 byte order mark, which some editors write */
 
-/* Returns: (transfer full) (nullable): the first @max_bytes of the file, with a final NUL. Rejects
- * a file that others can read, and a FIFO, which would block. */
-static char *read_start(const char *path, int fd, gsize max_bytes, gsize *out_length,
-			GError **error)
+#define refuse_auth(error, ...)                                                                    \
+	text_set_error((error), ZOOKEEPER_HOSTS_ERROR, ZOOKEEPER_HOSTS_ERROR_AUTH, __VA_ARGS__)
+
+/* Reads the start of the file. Rejects a file that others can read, and a FIFO, which would block.
+ */
+static gboolean read_start(const char *path, int fd, gsize max_bytes, char *out_text,
+			   gsize *out_length, GError **error)
 {
-	g_autofree char *text = g_malloc0(max_bytes + 1);
 	struct stat st;
 	gsize length = 0;
 	ssize_t got = fstat(fd, &st);
 
-	if (got == 0 && !S_ISREG(st.st_mode)) {
-		text_set_bad_value(error, "%s is not a regular file", path);
-		return NULL;
-	}
-	if (got == 0 && (st.st_mode & S_IRWXO) != 0) {
-		text_set_bad_value(error,
+	if (got == 0 && !S_ISREG(st.st_mode))
+		return refuse_auth(error, "%s is not a regular file", path);
+	if (got == 0 && (st.st_mode & S_IRWXO) != 0)
+		return refuse_auth(error,
 				   "%s contains a password, and everyone can access it (mode "
 				   "%04o); run chmod o-rwx %s",
 				   path, (guint)(st.st_mode & 07777), path);
-		return NULL;
-	}
 	if (got == 0)
 		do {
-			got = read(fd, text + length, max_bytes - length);
+			got = read(fd, out_text + length, max_bytes - length);
 			length += (gsize)MAX(got, 0);
 		} while (got > 0 || (got < 0 && errno == EINTR));
-	if (got < 0) {
-		text_set_bad_value(error, "%s: %s", path, g_strerror(errno));
-		return NULL;
-	}
 	*out_length = length;
-	return g_steal_pointer(&text);
-}
-
-/* Returns: (transfer full) (nullable): the first line of the file. */
-static char *read_auth(const char *path, GError **error)
-{
-	int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
-	g_autofree char *text = NULL;
-	gsize length = 0;
-
-	if (fd < 0) {
-		gboolean is_too_long = errno == ENAMETOOLONG;
-
-		text_set_bad_value(error, "%s%s%s", is_too_long ? "" : path,
-				   is_too_long ? "" : ": ", g_strerror(errno));
-		return NULL;
-	}
-	text = read_start(path, fd, MAX_AUTH_BYTES + 2, &length, error);
-	close(fd);
-	if (text == NULL)
-		return NULL;
-
-	if (g_str_has_prefix(text, BYTE_ORDER_MARK)) {
-		text_set_bad_value(error, "%s begins with a byte order mark; save it without one",
-				   path);
-		return NULL;
-	}
-	/* error messages do not quote the text, because it may be a password */
-	char *end = memchr(text, '\n', length);
-	gsize line_length = end != NULL ? (gsize)(end - text) : length;
-
-	if (line_length > 0 && text[line_length - 1] == '\r')
-		line_length--;
-	if (line_length > MAX_AUTH_BYTES || memchr(text, '\0', line_length) != NULL) {
-		text_set_bad_value(error, "%s: the first line is not text of up to %d bytes", path,
-				   MAX_AUTH_BYTES);
-		return NULL;
-	}
-	text[line_length] = '\0';
-
-	const char *colon = strchr(text, ':');
-
-	if (colon == NULL || colon == text || colon[1] == '\0') {
-		text_set_bad_value(error, "%s: the first line is not USER:PASSWORD", path);
-		return NULL;
-	}
-	return g_steal_pointer(&text);
+	return got == 0 || refuse_auth(error, "%s: %s", path, g_strerror(errno));
 }
 
 char *zookeeper_hosts_read_auth(const char *path, GError **error)
 {
-	g_autoptr(GError) fault = NULL;
-	char *auth = read_auth(path, &fault);
+	int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+	g_autofree char *text = g_malloc0(MAX_AUTH_BYTES + 3);
+	const char *end, *colon;
+	gsize length = 0;
+	gboolean is_read;
 
-	if (auth == NULL)
-		g_set_error_literal(error, ZOOKEEPER_HOSTS_ERROR, ZOOKEEPER_HOSTS_ERROR_AUTH,
-				    fault->message);
-	return auth;
+	if (fd < 0) {
+		gboolean is_too_long = errno == ENAMETOOLONG;
+
+		refuse_auth(error, "%s%s%s", is_too_long ? "" : path, is_too_long ? "" : ": ",
+			    g_strerror(errno));
+		return NULL;
+	}
+	is_read = read_start(path, fd, MAX_AUTH_BYTES + 2, text, &length, error);
+	close(fd);
+	if (!is_read)
+		return NULL;
+	/* error messages do not quote the text, because it may be a password */
+	end = memchr(text, '\n', length);
+	length = end != NULL ? (gsize)(end - text) : length;
+	if (length > 0 && text[length - 1] == '\r')
+		length--;
+	if (g_str_has_prefix(text, BYTE_ORDER_MARK)) {
+		refuse_auth(error, "%s begins with a byte order mark; save it without one", path);
+		return NULL;
+	}
+	if (length > MAX_AUTH_BYTES || memchr(text, '\0', length) != NULL) {
+		refuse_auth(error, "%s: the first line is not text of up to %d bytes", path,
+			    MAX_AUTH_BYTES);
+		return NULL;
+	}
+	text[length] = '\0';
+	colon = strchr(text, ':');
+	if (colon != NULL && colon != text && colon[1] != '\0')
+		return g_steal_pointer(&text);
+	refuse_auth(error, "%s: the first line is not USER:PASSWORD", path);
+	return NULL;
 }

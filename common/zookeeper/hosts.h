@@ -7,9 +7,8 @@
 
 #define ZOOKEEPER_HOSTS_DEFAULT_ROOT "/snowflake"
 #define ZOOKEEPER_HOSTS_TLS_NEEDS                                                                  \
-	"tls: requires tls-ca, tls-certificate and tls-key; ZooKeeper's client library needs all " \
-	"of "                                                                                      \
-	"them"
+	"tls: requires tls-ca, tls-certificate and tls-key; ZooKeeper's client library needs "     \
+	"all of them"
 
 /* The address of a ZooKeeper ensemble: "a:2181,b:2181/root". Without a path, the root is the
  * default root. */
@@ -23,14 +22,9 @@ typedef struct {
 	char *certificates;
 } ZookeeperHosts;
 
-/**
- * zookeeper_hosts_parse:
- *
- * The default port of each server is 2181. Either all servers begin with "tls:" or none does. If
- * ZooKeeper's client was built without TLS, "tls:" is an error.
- *
- * Returns: (transfer full) (nullable): the address, or %NULL with an error that says what is wrong
- */
+/* Parses an address. The default port of each server is 2181. Either all servers begin with "tls:"
+ * or none does. If ZooKeeper's client was built without TLS, "tls:" is an error. Returns: (transfer
+ * full) (nullable): the address, or %NULL with an error that says what is wrong */
 ZookeeperHosts *zookeeper_hosts_parse(const char *text, GError **error);
 
 /* For servers with TLS, reads the files so that errors in them are reported, and sets certificates.
@@ -50,12 +44,7 @@ GQuark zookeeper_hosts_error_quark(void);
 
 typedef enum { ZOOKEEPER_HOSTS_ERROR_AUTH } ZookeeperHostsError;
 
-/**
- * zookeeper_hosts_read_auth:
- *
- * Reads "user:password" for ZooKeeper's digest scheme from the first line of a file. It must be a
+/* Reads "user:password" for ZooKeeper's digest scheme from the first line of a file. It must be a
  * regular file that only its owner and group can access.
- *
- * Returns: (transfer full) (nullable): or %NULL with a ZookeeperHostsError that names the file
- */
+ * Returns: (transfer full) (nullable): or %NULL with a ZookeeperHostsError that names the file */
 char *zookeeper_hosts_read_auth(const char *path, GError **error);

@@ -8,19 +8,15 @@
 #include "common/worker-kind.h"
 #include "core/text.h"
 
-#define REGISTRY       "registry"
-#define LAYOUT         "layout"
-#define LIMITS         "limits"
-#define FLOOR          "floor"
 #define CLAIM_PREFIX   "claim-"
-#define TOTAL_BITS     "total_bits"
 #define NONCE_LENGTH   36 /* length of a UUID */
 /* an answer with more names would exceed ZooKeeper's limit of 1 MB ... */
 #define MAX_NAMES      1000000
 #define MAX_DATA_BYTES (8 << 20) /* ... unless an operator has raised it */
 
-const char *const ZNODES_OF_ROOT[] = {REGISTRY, LAYOUT, LIMITS, ZNODES_DATACENTERS, NULL};
-const char *const ZNODES_OF_DATACENTER[] = {FLOOR, ZNODES_CLAIMS, ZNODES_RESERVATIONS, NULL};
+const char *const ZNODES_OF_ROOT[] = {ZNODES_REGISTRY, ZNODES_LAYOUT, ZNODES_LIMITS,
+				      ZNODES_DATACENTERS, NULL};
+const char *const ZNODES_OF_DATACENTER[] = {ZNODES_FLOOR, ZNODES_CLAIMS, ZNODES_RESERVATIONS, NULL};
 
 gboolean znode_names_make_sense(gint count, char *const *names)
 {
@@ -37,51 +33,20 @@ gboolean znode_data_make_sense(gint length, const char *data)
 	return length >= -1 && length <= MAX_DATA_BYTES && (length <= 0 || data != NULL);
 }
 
-char *znode_registry(const char *root)
+char *znode_in_root(const char *root, const char *name)
 {
-	return g_strconcat(root, "/" REGISTRY, NULL);
+	return g_strconcat(root, "/", name, NULL);
 }
 
-char *znode_layout(const char *root)
-{
-	return g_strconcat(root, "/" LAYOUT, NULL);
-}
-
-char *znode_limits(const char *root)
-{
-	return g_strconcat(root, "/" LIMITS, NULL);
-}
-
-char *znode_datacenters(const char *root)
-{
-	return g_strconcat(root, "/" ZNODES_DATACENTERS, NULL);
-}
-
-static char *of_datacenter(const char *root, guint datacenter_id, const char *name)
+char *znode_in_datacenter(const char *root, guint datacenter_id, const char *name)
 {
 	return g_strdup_printf("%s/" ZNODES_DATACENTERS "/%u/%s", root, datacenter_id, name);
 }
 
-char *znode_floor(const char *root, guint datacenter_id)
-{
-	return of_datacenter(root, datacenter_id, FLOOR);
-}
-
-char *znode_claims(const char *root, guint datacenter_id)
-{
-	return of_datacenter(root, datacenter_id, ZNODES_CLAIMS);
-}
-
-char *znode_reservations(const char *root, guint datacenter_id)
-{
-	return of_datacenter(root, datacenter_id, ZNODES_RESERVATIONS);
-}
-
 char *znode_reservation(const char *root, guint datacenter_id, guint worker_id)
 {
-	g_autofree char *parent = znode_reservations(root, datacenter_id);
-
-	return g_strdup_printf("%s/%u", parent, worker_id);
+	return g_strdup_printf("%s/" ZNODES_DATACENTERS "/%u/" ZNODES_RESERVATIONS "/%u", root,
+			       datacenter_id, worker_id);
 }
 
 GPtrArray *znode_parents(const char *path)
@@ -145,8 +110,7 @@ char *znode_registry_from_json(const char *text, gsize length, GError **error)
 	if (id == NULL)
 		return NULL;
 	if (!g_uuid_string_is_valid(id)) {
-		g_set_error_literal(error, STRICT_JSON_ERROR, STRICT_JSON_ERROR_INVALID,
-				    "\"id\" is not a UUID");
+		id_error_set(error, ID_ERROR_INVALID, "\"id\" is not a UUID");
 		return NULL;
 	}
 	return g_ascii_strdown(id, -1);
@@ -156,46 +120,29 @@ char *znode_layout_to_json(const Layout *layout)
 {
 	JsonObject *object = json_object_new();
 
-	json_object_set_int_member(object, "epoch_ms", layout->epoch_ms);
-	json_object_set_int_member(object, "tick_ms", layout->tick_ms);
-	json_object_set_int_member(object, "time_bits", layout->time_bits);
-	json_object_set_int_member(object, "datacenter_bits", layout->datacenter_bits);
-	json_object_set_int_member(object, "worker_bits", layout->worker_bits);
-	json_object_set_int_member(object, "sequence_bits", layout->sequence_bits);
-	if (layout_total_bits(layout) != LAYOUT_MAX_BITS)
-		json_object_set_int_member(object, TOTAL_BITS, layout_total_bits(layout));
+	for (int i = 0; i < LAYOUT_N_FIELDS; i++)
+		if (i != LAYOUT_TOTAL_BITS || layout_get_field(layout, i) != LAYOUT_MAX_BITS)
+			json_object_set_int_member(object, LAYOUT_FIELDS[i].name,
+						   layout_get_field(layout, i));
 	return strict_json_print(object);
-}
-
-static gboolean get_bits(JsonObject *object, const char *name, guint *out_bits, GError **error)
-{
-	gint64 bits;
-
-	if (!strict_json_get_int(object, name, 0, LAYOUT_MAX_BITS, &bits, error))
-		return FALSE;
-	*out_bits = (guint)bits;
-	return TRUE;
 }
 
 gboolean znode_layout_from_json(const char *text, gsize length, Layout *out_layout, GError **error)
 {
 	g_autoptr(JsonObject) object = strict_json_parse_record(text, length, error);
-	gint64 total_bits = LAYOUT_MAX_BITS;
-	Layout layout;
+	gint64 values[LAYOUT_N_FIELDS] = {[LAYOUT_TOTAL_BITS] = LAYOUT_MAX_BITS};
 
-	if (object == NULL ||
-	    !strict_json_get_int(object, "epoch_ms", 0, G_MAXINT64, &layout.epoch_ms, error) ||
-	    !strict_json_get_int(object, "tick_ms", 1, 1000, &layout.tick_ms, error) ||
-	    !get_bits(object, "time_bits", &layout.time_bits, error) ||
-	    !get_bits(object, "datacenter_bits", &layout.datacenter_bits, error) ||
-	    !get_bits(object, "worker_bits", &layout.worker_bits, error) ||
-	    !get_bits(object, "sequence_bits", &layout.sequence_bits, error) ||
-	    (json_object_has_member(object, TOTAL_BITS) &&
-	     !strict_json_get_int(object, TOTAL_BITS, 1, LAYOUT_MAX_BITS, &total_bits, error)) ||
-	    !layout_check(&layout, error) || !layout_check_total(&layout, total_bits, error))
+	if (object == NULL)
 		return FALSE;
-	*out_layout = layout;
-	return TRUE;
+	for (int i = 0; i < LAYOUT_N_FIELDS; i++) {
+		const LayoutField *field = &LAYOUT_FIELDS[i];
+
+		if ((i != LAYOUT_TOTAL_BITS || json_object_has_member(object, field->name)) &&
+		    !strict_json_get_int(object, field->name, field->min, field->max, &values[i],
+					 error))
+			return FALSE;
+	}
+	return layout_from_fields(values, out_layout, error);
 }
 
 char *znode_limits_to_json(const ZnodeLimits *limits)
@@ -315,9 +262,8 @@ static gboolean get_time(JsonObject *object, const char *name, gint64 *out_time_
 			return TRUE;
 		}
 	}
-	g_set_error(error, STRICT_JSON_ERROR, STRICT_JSON_ERROR_INVALID,
-		    "\"%s\" is not a time such as 2010-11-04T01:42:54.657Z", name);
-	return FALSE;
+	return id_error_set(error, ID_ERROR_INVALID,
+			    "\"%s\" is not a time such as 2010-11-04T01:42:54.657Z", name);
 }
 
 /* Gets the members that depend on the kind of worker. @out_program: NULL for a server. @out_port: 0
@@ -338,47 +284,34 @@ static gboolean get_kind(JsonObject *object, const char **out_program, gint64 *o
 		return strict_json_get_int(object, "port", 1, G_MAXUINT16, out_port, error);
 	if (strcmp(kind, WORKER_KIND_EMBEDDED) == 0)
 		return (*out_program = strict_json_get_string(object, "program", error)) != NULL;
-	g_set_error(error, STRICT_JSON_ERROR, STRICT_JSON_ERROR_INVALID,
-		    "\"kind\" is neither " WORKER_KIND_SERVER " nor " WORKER_KIND_EMBEDDED);
-	return FALSE;
+	return id_error_set(error, ID_ERROR_INVALID,
+			    "\"kind\" is neither " WORKER_KIND_SERVER " nor " WORKER_KIND_EMBEDDED);
 }
 
 gboolean claim_record_from_json(const char *text, gsize length, ClaimRecord *out_record,
 				GError **error)
 {
 	g_autoptr(JsonObject) object = strict_json_parse_record(text, length, error);
-	const char *program;
-	const char *host;
-	const char *version;
-	gint64 port;
-	gint64 pid;
-	gint64 started_ms;
-	gint64 worker_id = -1;
-	gint64 session_timeout_ms = 0;
+	const char *program, *host, *version, *transport = NULL;
+	gint64 port, pid, started_ms = 0, worker_id = -1, session_timeout_ms = 0;
 	gboolean is_tls;
-	const char *transport = NULL;
 
 	if (object == NULL || !get_kind(object, &program, &port, error))
 		return FALSE;
 	is_tls = json_object_has_member(object, "transport");
 	if (is_tls && (transport = strict_json_get_string(object, "transport", error)) == NULL)
 		return FALSE;
-	if (is_tls && strcmp(transport, TRANSPORT_TLS) != 0) {
-		g_set_error(error, STRICT_JSON_ERROR, STRICT_JSON_ERROR_INVALID,
-			    "\"transport\" is not " TRANSPORT_TLS);
-		return FALSE;
-	}
+	if (is_tls && strcmp(transport, TRANSPORT_TLS) != 0)
+		return id_error_set(error, ID_ERROR_INVALID, "\"transport\" is not " TRANSPORT_TLS);
 	if ((host = strict_json_get_string(object, "host", error)) == NULL ||
 	    !strict_json_get_int(object, "pid", 0, G_MAXINT64, &pid, error) ||
 	    (version = strict_json_get_string(object, "version", error)) == NULL ||
-	    !get_time(object, "started", &started_ms, error))
-		return FALSE;
-	if (json_object_has_member(object, "worker_id") &&
-	    !strict_json_get_int(object, "worker_id", 0, G_MAXINT, &worker_id, error))
-		return FALSE;
-	if (json_object_has_member(object, "session_timeout_ms") &&
-	    !strict_json_get_int(object, "session_timeout_ms", 1, G_MAXINT, &session_timeout_ms,
-				 error))
+	    !get_time(object, "started", &started_ms, error) ||
+	    (json_object_has_member(object, "worker_id") &&
+	     !strict_json_get_int(object, "worker_id", 0, G_MAXINT, &worker_id, error)) ||
+	    (json_object_has_member(object, "session_timeout_ms") &&
+	     !strict_json_get_int(object, "session_timeout_ms", 1, G_MAXINT, &session_timeout_ms,
+				  error)))
 		return FALSE;
 	*out_record = (ClaimRecord){
 		.program = g_strdup(program),

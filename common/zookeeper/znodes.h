@@ -11,9 +11,9 @@
  * them:
  *
  *   ROOT/registry                                  the ID of the registry, JSON
- *   ROOT/layout                                    the layout, JSON; without it, there is no
- * registry ROOT/limits                                    how far ahead servers may have reserved,
- * JSON ROOT/datacenters/D/floor                       no lease begins at or before this tick, JSON
+ *   ROOT/layout                                    the layout, JSON; if missing, no registry
+ *   ROOT/limits                                    how far ahead servers may have reserved, JSON
+ *   ROOT/datacenters/D/floor                       no lease begins at or before this tick, JSON
  *   ROOT/datacenters/D/claims/claim-NONCE-SEQ      ephemeral: a live server, JSON
  *   ROOT/datacenters/D/reservations/W              the record of worker ID W of D, JSON
  *
@@ -26,22 +26,21 @@
 #define ZNODES_MAX_RESERVATION_MS     86400000
 #define ZNODES_MAX_SESSION_TIMEOUT_MS 60000
 
-#define ZNODES_CLAIMS       "claims"
+#define ZNODES_REGISTRY     "registry"
+#define ZNODES_LAYOUT       "layout"
+#define ZNODES_LIMITS       "limits"
 #define ZNODES_DATACENTERS  "datacenters"
+#define ZNODES_FLOOR        "floor"
+#define ZNODES_CLAIMS       "claims"
 #define ZNODES_RESERVATIONS "reservations"
 
 /* The names of all znodes that servers create in the root and in a datacenter, NULL-terminated. */
 extern const char *const ZNODES_OF_ROOT[];
 extern const char *const ZNODES_OF_DATACENTER[];
 
-/* Return: (transfer full): the path of a znode. */
-char *znode_registry(const char *root);
-char *znode_layout(const char *root);
-char *znode_limits(const char *root);
-char *znode_datacenters(const char *root);
-char *znode_floor(const char *root, guint datacenter_id);
-char *znode_claims(const char *root, guint datacenter_id);
-char *znode_reservations(const char *root, guint datacenter_id);
+/* Return: (transfer full): the path of a znode. @name: one of the names above */
+char *znode_in_root(const char *root, const char *name);
+char *znode_in_datacenter(const char *root, guint datacenter_id, const char *name);
 char *znode_reservation(const char *root, guint datacenter_id, guint worker_id);
 
 /* Returns: (transfer full) (element-type utf8): the paths of the parents of @path, the root's

@@ -112,8 +112,8 @@ class Files(unittest.TestCase):
         self.assertEqual((silent, fires), (names, names))
 
     def test_the_runbook_has_each_alert_and_each_event_that_matters(self):
-        levels = re.findall(r'\[LOG_[A-Z_]+\] = \{"([a-z-]+)", LOG_LEVEL_(WARNING|ERROR)',
-                            (ROOT / "common" / "log.c").read_text())
+        levels = re.findall(r'LOG_EVENT\(LOG_[A-Z_]+, "([a-z-]+)", (WARNING|ERROR)',
+                            (ROOT / "common" / "log-events.h").read_text())
         self.assertGreater(len(levels), 20)
         wanted = {rule["alert"] for rule in rules()} | {name for name, _ in levels}
         self.assertEqual(headings(RUNBOOK.read_text()), wanted)

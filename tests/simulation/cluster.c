@@ -57,7 +57,7 @@ char *cluster_reservation_path(guint worker_id)
 
 static ZnodeFloor read_floor(void)
 {
-	g_autofree char *path = znode_floor(CLUSTER_ROOT, CLUSTER_DATACENTER);
+	g_autofree char *path = znode_in_datacenter(CLUSTER_ROOT, CLUSTER_DATACENTER, ZNODES_FLOOR);
 	const char *json = ensemble_read(path);
 	ZnodeFloor floor = {0};
 
@@ -81,7 +81,8 @@ static void check_end(const char *path, const ReservationRecord *record)
 
 static void on_committed(const char *path, const char *data)
 {
-	g_autofree char *prefix = znode_reservations(CLUSTER_ROOT, CLUSTER_DATACENTER);
+	g_autofree char *prefix =
+		znode_in_datacenter(CLUSTER_ROOT, CLUSTER_DATACENTER, ZNODES_RESERVATIONS);
 	g_auto(ReservationRecord) before = {0}, after = {0};
 	const char *old = ensemble_read(path);
 
@@ -496,7 +497,8 @@ void cluster_quarantine(void)
 	gint64 end_ms = clock_ms + cluster.config.reservation_ms;
 	ZnodeFloor floor = read_floor();
 	g_autofree char *layout = cluster_path("layout");
-	g_autofree char *path = znode_floor(CLUSTER_ROOT, CLUSTER_DATACENTER), *json = NULL;
+	g_autofree char *path = znode_in_datacenter(CLUSTER_ROOT, CLUSTER_DATACENTER, ZNODES_FLOOR),
+			*json = NULL;
 
 	if (ensemble_read(layout) == NULL)
 		return;

@@ -344,8 +344,8 @@ DrawStatus server_draw(Server *self, guint count)
 	world_enter(&self->machine);
 	self->depth++;
 	began_ms = clock_now_ms(&self->clock.clock);
-	status = generator_draw(self->generator, MIN(count, generator_max_batch(self->generator)),
-				&run, &refusal);
+	status = generator_draw(self->generator, MIN(count, self->generator->max_batch), &run,
+				&refusal);
 	if (status == DRAW_UNRESERVED && !self->is_dying)
 		keeper_demand(self->keeper);
 	if (status == DRAW_OK && !self->is_dying)

@@ -445,7 +445,8 @@ static void run_quarantine(void)
 static void run_recreated_floor(void)
 {
 	ClusterConfig config = draw_config(3, 1, 3);
-	g_autofree char *path = znode_floor(CLUSTER_ROOT, CLUSTER_DATACENTER), *floor = NULL;
+	g_autofree char *path = znode_in_datacenter(CLUSTER_ROOT, CLUSTER_DATACENTER, ZNODES_FLOOR),
+			*floor = NULL;
 	Server *away;
 
 	config.reservation_ms = 5000;
@@ -575,7 +576,8 @@ static void run_silent_claim(void)
 {
 	ClusterConfig config = cluster_draw_config();
 	g_autofree char *path = cluster_reservation_path(0);
-	g_autofree char *claims = znode_claims(CLUSTER_ROOT, CLUSTER_DATACENTER);
+	g_autofree char *claims =
+		znode_in_datacenter(CLUSTER_ROOT, CLUSTER_DATACENTER, ZNODES_CLAIMS);
 	g_autofree char *claim = g_strdup_printf("%s/claim-" STRANGER "-0000000099", claims);
 	g_auto(ReservationRecord) record = {0};
 	Server *server;
@@ -730,7 +732,8 @@ static void run_rare_open_errors(void)
 static void run_deleted_claims(void)
 {
 	ClusterConfig config = draw_config(3, 1, 6);
-	g_autofree char *path = znode_claims(CLUSTER_ROOT, CLUSTER_DATACENTER);
+	g_autofree char *path =
+		znode_in_datacenter(CLUSTER_ROOT, CLUSTER_DATACENTER, ZNODES_CLAIMS);
 
 	config.reservation_ms = 60000;
 	config.reclaim_odds = 0;

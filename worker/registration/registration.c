@@ -515,12 +515,13 @@ Registry *registration_new(Store *store, const RegistrationConfig *config)
 	self->config.max_clock_skew_ms = config->max_clock_skew_ms;
 	self->config.registry_id = g_strdup(config->registry_id);
 	self->config.create_registry = config->create_registry;
-	self->keys.registry = znode_registry(root);
-	self->keys.layout = znode_layout(root);
-	self->keys.limits = znode_limits(root);
-	self->keys.floor = znode_floor(root, config->datacenter_id);
-	self->keys.claims = znode_claims(root, config->datacenter_id);
-	self->keys.reservations = znode_reservations(root, config->datacenter_id);
+	self->keys.registry = znode_in_root(root, ZNODES_REGISTRY);
+	self->keys.layout = znode_in_root(root, ZNODES_LAYOUT);
+	self->keys.limits = znode_in_root(root, ZNODES_LIMITS);
+	self->keys.floor = znode_in_datacenter(root, config->datacenter_id, ZNODES_FLOOR);
+	self->keys.claims = znode_in_datacenter(root, config->datacenter_id, ZNODES_CLAIMS);
+	self->keys.reservations =
+		znode_in_datacenter(root, config->datacenter_id, ZNODES_RESERVATIONS);
 	self->step.state = REGISTRATION_CONNECTING;
 	/* there can be no claim record yet, because no other server has this nonce */
 	self->facts.claim = CLAIM_NONE;

@@ -504,9 +504,12 @@ static void drop_datacenter(Registration *self)
 static void request_datacenter(Registration *self, guint datacenter_id, gboolean fresh,
 			       gboolean watch)
 {
-	g_autofree char *claims = znode_claims(self->config.root, datacenter_id);
-	g_autofree char *reservations = znode_reservations(self->config.root, datacenter_id);
-	g_autofree char *floor = znode_floor(self->config.root, datacenter_id);
+	g_autofree char *claims =
+		znode_in_datacenter(self->config.root, datacenter_id, ZNODES_CLAIMS);
+	g_autofree char *reservations =
+		znode_in_datacenter(self->config.root, datacenter_id, ZNODES_RESERVATIONS);
+	g_autofree char *floor =
+		znode_in_datacenter(self->config.root, datacenter_id, ZNODES_FLOOR);
 	const StoreOps *ops = self->store->ops;
 
 	drop_datacenter(self);
@@ -812,7 +815,7 @@ void step_start_listing_workers(Registration *self)
 		return;
 	}
 	drop_workers(self);
-	datacenters = znode_datacenters(self->config.root);
+	datacenters = znode_in_root(self->config.root, ZNODES_DATACENTERS);
 	self->workers.list = worker_list_new();
 	self->workers.list->read_at_ns = clock_boottime_ns();
 	registration_begin_wait(self,

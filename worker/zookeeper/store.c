@@ -156,11 +156,11 @@ static AccessCheck *access_check_new(ZookeeperSession *session, const char *root
 				     guint datacenter_id)
 {
 	AccessCheck *self = g_new0(AccessCheck, 1);
-	g_autofree char *claims = znode_claims(root, datacenter_id);
+	g_autofree char *claims = znode_in_datacenter(root, datacenter_id, ZNODES_CLAIMS);
 	g_autofree char *datacenter = g_path_get_dirname(claims);
 
 	self->session = session;
-	self->reservations = znode_reservations(root, datacenter_id);
+	self->reservations = znode_in_datacenter(root, datacenter_id, ZNODES_RESERVATIONS);
 	self->requests = g_hash_table_new_full(g_int64_hash, g_int64_equal, g_free, g_free);
 	g_queue_init(&self->paths);
 	g_queue_push_tail(&self->paths, g_strdup(root));

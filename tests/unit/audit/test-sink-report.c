@@ -63,8 +63,8 @@ TEST("/sink-report/long-outage", test_long_outage)
 		"event=audit-dropping sink=s error=\"" NO_ROOM "\" ids=150000 total_ids=151007 ",
 		"event=audit-dropping sink=s error=\"" NO_ROOM "\" ids=150000 total_ids=301007 ");
 	/* it writes again, and first reports what is missing */
-	audit_sink_report_success(&report);
-	audit_sink_report_missing(&report, dropped - 7);
+	report.n_consecutive_failures = 0;
+	report.unlogged_missing += dropped - 7;
 	audit_sink_report_log(&report, dropped, report.failed_last_at_us + SECOND, FALSE);
 	g_assert_false(report.is_failing);
 	assert_events("event=audit-recovered sink=s failures=360 failed_ms=718000 "
@@ -72,7 +72,7 @@ TEST("/sink-report/long-outage", test_long_outage)
 		      "event=audit-gap sink=s ids=355000");
 	audit_sink_report_log(&report, dropped, now_us + MINUTE, TRUE);
 	g_assert_cmpuint(lines->len, ==, 0);
-	audit_sink_report_clear(&report);
+	g_free(report.last_error);
 }
 
 /* If the queue holds all draws, nothing is lost. */
@@ -85,10 +85,10 @@ TEST("/sink-report/nothing-dropped", test_nothing_dropped)
 		audit_sink_report_log(&report, 5, now_us, FALSE);
 	}
 	assert_events("event=audit-failed ");
-	audit_sink_report_success(&report);
+	report.n_consecutive_failures = 0;
 	audit_sink_report_log(&report, 5, 20 * MINUTE, FALSE);
 	assert_events("event=audit-recovered sink=s failures=600 failed_ms=1198000 dropped_ids=0");
-	audit_sink_report_clear(&report);
+	g_free(report.last_error);
 }
 
 /* Each outage has its own count, but the events of all outages share the limit. */
@@ -99,7 +99,7 @@ TEST("/sink-report/two-outages", test_two_outages)
 	audit_sink_report_failure(&report, NO_ROOM, 0, 0);
 	audit_sink_report_log(&report, 10, 0, FALSE);
 	assert_events("event=audit-failed ", "event=audit-dropping ");
-	audit_sink_report_success(&report);
+	report.n_consecutive_failures = 0;
 	audit_sink_report_log(&report, 15, 2 * SECOND, FALSE);
 	assert_events("event=audit-recovered sink=s failures=1 failed_ms=0 dropped_ids=15");
 	audit_sink_report_failure(&report, "gone", 15, MINUTE);
@@ -107,7 +107,7 @@ TEST("/sink-report/two-outages", test_two_outages)
 	assert_events("event=audit-failed sink=s error=gone");
 	audit_sink_report_log(&report, 40, 5 * MINUTE, FALSE);
 	assert_events("event=audit-dropping sink=s error=gone ids=25 total_ids=40 ");
-	audit_sink_report_clear(&report);
+	g_free(report.last_error);
 }
 
 /* A success does not end an outage at once, and a failure soon after it continues the outage. */
@@ -118,11 +118,11 @@ TEST("/sink-report/intermittent", test_intermittent)
 	for (gint64 now_us = 0; now_us < MINUTE; now_us += SECOND / 2) {
 		audit_sink_report_failure(&report, NO_ROOM, 0, now_us);
 		audit_sink_report_log(&report, 0, now_us, FALSE);
-		audit_sink_report_success(&report);
+		report.n_consecutive_failures = 0;
 		audit_sink_report_log(&report, 0, now_us + SECOND / 4, FALSE);
 	}
 	assert_events("event=audit-failed ");
 	audit_sink_report_log(&report, 0, 2 * MINUTE, TRUE); /* the end reports no recovery */
 	g_assert_cmpuint(lines->len, ==, 0);
-	audit_sink_report_clear(&report);
+	g_free(report.last_error);
 }

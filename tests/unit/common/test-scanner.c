@@ -135,7 +135,7 @@ static void check(const Case *expected, Scanner *scanner, ScanStatus status)
 	g_test_message("%s", expected->name);
 	g_assert_cmpint(status, ==, expected->status);
 	if (expected->reason != NULL)
-		g_assert_nonnull(strstr(scanner_reason(scanner), expected->reason));
+		g_assert_nonnull(strstr(scanner_header(scanner)->bad, expected->reason));
 	if (status == SCAN_DONE)
 		g_assert_cmpuint(scanner_header(scanner)->length, ==, expected->length);
 }
@@ -294,6 +294,6 @@ TEST("/scanner/values", test_values)
 		scanner_reset(scanner);
 		g_assert_cmpint(scanner_scan(scanner, more->data, more->len, 10000), ==,
 				SCAN_BAD_ARGUMENTS);
-		g_assert_nonnull(strstr(scanner_reason(scanner), "values"));
+		g_assert_nonnull(strstr(scanner_header(scanner)->bad, "values"));
 	}
 }

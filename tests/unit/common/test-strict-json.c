@@ -3,6 +3,8 @@
 #include <string.h>
 
 #include "common/strict-json.h"
+#include "core/text.h"
+
 #include "tests/unit/unit-test.h"
 
 /* Texts that are not JSON, or not the JSON of this project. json-glib alone accepts most of them.
@@ -97,7 +99,7 @@ TEST("/strict-json/bad", test_bad)
 
 		g_test_message("%s", shown);
 		g_assert_null(parse(BAD[i], strlen(BAD[i]), &error));
-		g_assert_error(error, STRICT_JSON_ERROR, STRICT_JSON_ERROR_INVALID);
+		g_assert_error(error, ID_ERROR, ID_ERROR_INVALID);
 		g_assert_null(parse(BAD[i], strlen(BAD[i]), NULL));
 	}
 }

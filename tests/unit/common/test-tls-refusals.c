@@ -32,7 +32,7 @@ static void hear(Line *line, LineEnd end, int *failure)
 
 static const char *failure_of(const Line *line, LineEnd end, int failure)
 {
-	return failure == EPROTO ? tls_stream_failure(line->streams[end]) : g_strerror(failure);
+	return failure == EPROTO ? line->streams[end]->failure : g_strerror(failure);
 }
 
 static TlsContext *server_new(const char *certificate, const char *client_ca)
@@ -64,7 +64,7 @@ static void assert_refused(Line *line, LineEnd by, const char *words, const char
 	LineHandshake state = line_shake_hands(line, LINE_ALL);
 
 	g_assert_cmpint(state.failures[by], ==, EPROTO);
-	g_assert_cmpstr(tls_stream_failure(line->streams[by]), ==, words);
+	g_assert_cmpstr(line->streams[by]->failure, ==, words);
 	g_assert_false(tls_stream_is_shaken(line->streams[by]));
 	if (state.failures[other] == 0) /* in TLS 1.3, the client completes the handshake first */
 		hear(line, other, &state.failures[other]);
@@ -279,8 +279,7 @@ TEST("/tls-refusals/versions", test_versions)
 		g_assert_true(SSL_is_init_finished(raw.ssl) == (CASES[i].failure == 0));
 		if (CASES[i].failure == 0)
 			continue;
-		g_assert_cmpstr(tls_stream_failure(line.streams[LINE_SERVER]), ==,
-				"unsupported protocol");
+		g_assert_cmpstr(line.streams[LINE_SERVER]->failure, ==, "unsupported protocol");
 		g_assert_cmpint(ERR_GET_REASON(ERR_peek_error()), ==,
 				SSL_R_TLSV1_ALERT_PROTOCOL_VERSION);
 	}
@@ -290,7 +289,7 @@ TEST("/tls-refusals/versions", test_versions)
 
 		g_assert_cmpint(shake_with(&raw, &line, LINE_CLIENT), ==, CASES[i].failure);
 		if (CASES[i].failure != 0)
-			g_assert_cmpstr(tls_stream_failure(line.streams[LINE_CLIENT]), ==,
+			g_assert_cmpstr(line.streams[LINE_CLIENT]->failure, ==,
 					"the peer reports: protocol version");
 	}
 }
@@ -415,7 +414,7 @@ TEST("/tls-refusals/new-keys", test_new_keys)
 	filled = fill(session.line.fds[LINE_SERVER]);
 	g_assert_cmpint(tls_stream_send(session.stream, "given", 5), ==, -1);
 	g_assert_cmpint(errno, ==, EAGAIN);
-	g_assert_cmpint(tls_stream_events(session.stream), ==, POLLOUT);
+	g_assert_cmpint(session.stream->events, ==, POLLOUT);
 	filling = line_take(&session.line, LINE_SERVER);
 	g_assert_cmpuint(filling->len, ==, filled);
 	assert_given(&session);
@@ -437,8 +436,7 @@ TEST("/tls-refusals/new-keys-for-the-deaf", test_new_keys_for_the_deaf)
 	fill(session.line.fds[LINE_SERVER]);
 	g_assert_cmpint(tls_stream_receive(stream, &byte, 1), ==, -1);
 	g_assert_cmpint(errno, ==, EPROTO);
-	g_assert_cmpstr(tls_stream_failure(stream), ==,
-			"the peer requests new keys, but reads nothing");
+	g_assert_cmpstr(stream->failure, ==, "the peer requests new keys, but reads nothing");
 }
 
 /* A key update costs as much as many calls. The server accepts a few, and the bytes with the last
@@ -461,8 +459,7 @@ TEST("/tls-refusals/new-keys-without-end", test_new_keys_without_end)
 	for (guint i = 0; i < 2; i++) {
 		g_assert_cmpint(tls_stream_receive(stream, bytes, sizeof bytes), ==, -1);
 		g_assert_cmpint(errno, ==, EPROTO);
-		g_assert_cmpstr(tls_stream_failure(stream), ==,
-				"the peer renegotiates keys too often");
+		g_assert_cmpstr(stream->failure, ==, "the peer renegotiates keys too often");
 	}
 }
 
@@ -482,7 +479,7 @@ TEST("/tls-refusals/tiny-records", test_tiny_records)
 
 		g_assert_cmpint(n, ==, MOST_RECORDS);
 		received += n;
-		g_assert_cmpint(tls_stream_has_more(stream), ==, received < (gssize)sizeof bytes);
+		g_assert_cmpint(stream->has_more, ==, received < (gssize)sizeof bytes);
 	}
 	g_assert_cmpint(tls_stream_receive(stream, bytes, sizeof bytes), ==, -1);
 	g_assert_cmpint(errno, ==, EAGAIN);
@@ -540,7 +537,7 @@ TEST("/tls-refusals/not-tls", test_not_tls)
 			line_give(&line, end, CASES[i].bytes, CASES[i].length);
 			g_assert_cmpint(tls_stream_shake_hands(line.streams[end]), ==, -1);
 			g_assert_cmpint(errno, ==, EPROTO);
-			g_assert_cmpstr(tls_stream_failure(line.streams[end]), ==,
+			g_assert_cmpstr(line.streams[end]->failure, ==,
 					"the peer does not use TLS");
 			said = line_take(&line, end);
 			if (end == LINE_SERVER) {

@@ -71,7 +71,7 @@ static gboolean send_on(TlsStream *stream, const GByteArray *bytes, gsize *sent)
 
 	if (n < 0) {
 		g_assert_cmpint(errno, ==, EAGAIN);
-		g_assert_cmpint(tls_stream_events(stream), ==, POLLOUT);
+		g_assert_cmpint(stream->events, ==, POLLOUT);
 		return FALSE;
 	}
 	g_assert_true(n > 0 || rest == 0);
@@ -87,7 +87,7 @@ static void receive_on(TlsStream *stream, gsize most, GByteArray *received)
 
 	do {
 		n = tls_stream_receive(stream, bytes, most);
-		g_assert_true(n > 0 || (errno == EAGAIN && tls_stream_events(stream) == POLLIN));
+		g_assert_true(n > 0 || (errno == EAGAIN && stream->events == POLLIN));
 		g_byte_array_append(received, bytes, (guint)MAX(n, 0));
 	} while (n == (gssize)most);
 }
@@ -179,8 +179,7 @@ TEST("/tls-stream/full-handshake", test_full_handshake)
 		tls_stream_shake_hands(line.streams[LINE_CLIENT]);
 		done = tls_stream_shake_hands(line.streams[LINE_SERVER]);
 		g_assert_true(done == 0 || errno == EAGAIN);
-		wrote = wrote ||
-			(done != 0 && tls_stream_events(line.streams[LINE_SERVER]) == POLLOUT);
+		wrote = wrote || (done != 0 && line.streams[LINE_SERVER]->events == POLLOUT);
 		line_carry(&line, 1);
 	}
 	g_assert_cmpint(done, ==, 0);
@@ -213,7 +212,7 @@ static void assert_ended(Line *line, LineEnd end)
 {
 	char byte;
 
-	g_assert_true(tls_stream_has_more(line->streams[end]));
+	g_assert_true(line->streams[end]->has_more);
 	g_assert_cmpint(tls_stream_receive(line->streams[end], &byte, 1), ==, 0);
 }
 
@@ -227,7 +226,7 @@ TEST("/tls-stream/end", test_end)
 
 		line_open(&line);
 		send_text(&line, end, "last words");
-		g_assert_false(tls_stream_has_more(line.streams[other]));
+		g_assert_false(line.streams[other]->has_more);
 		tls_stream_close(line.streams[end]);
 		line_carry(&line, LINE_ALL);
 		assert_text(&line, other, "last words");
@@ -294,7 +293,7 @@ TEST("/tls-stream/late-hello", test_late_hello)
 
 	g_assert_cmpint(tls_stream_shake_hands(line.streams[LINE_SERVER]), ==, -1);
 	g_assert_cmpint(errno, ==, EAGAIN);
-	g_assert_cmpint(tls_stream_events(line.streams[LINE_SERVER]), ==, POLLIN);
+	g_assert_cmpint(line.streams[LINE_SERVER]->events, ==, POLLIN);
 	tls_stream_shake_hands(line.streams[LINE_CLIENT]);
 	arriving = &line;
 	g_assert_cmpint(tls_stream_shake_hands(line.streams[LINE_SERVER]), ==, -1);
@@ -352,8 +351,7 @@ static void assert_spoilt(Line *line)
 
 	for (guint i = 0; i < 2; i++) {
 		assert_fails(line, LINE_SERVER, EPROTO);
-		g_assert_cmpstr(tls_stream_failure(stream), ==,
-				"decryption failed or bad record mac");
+		g_assert_cmpstr(stream->failure, ==, "decryption failed or bad record mac");
 	}
 	g_assert_cmpint(tls_stream_send(stream, &byte, 1), ==, -1);
 	g_assert_true(tls_stream_is_shaken(stream));
@@ -374,12 +372,12 @@ TEST("/tls-stream/spoilt", test_spoilt)
 		give_spoilt(&line, "spoilt");
 		if (after_good) {
 			assert_text(&line, LINE_SERVER, "good");
-			g_assert_true(tls_stream_has_more(line.streams[LINE_SERVER]));
+			g_assert_true(line.streams[LINE_SERVER]->has_more);
 		}
 		assert_spoilt(&line);
 		line_carry(&line, LINE_ALL);
 		assert_fails(&line, LINE_CLIENT, EPROTO);
-		g_assert_cmpstr(tls_stream_failure(line.streams[LINE_CLIENT]), ==,
+		g_assert_cmpstr(line.streams[LINE_CLIENT]->failure, ==,
 				"the peer reports: bad record mac");
 	}
 }

@@ -33,12 +33,13 @@ TEST("/znodes/paths", test_paths)
 		char *path;
 		const char *expected;
 	} CASES[] = {
-		{znode_layout("/s"), "/s/layout"},
-		{znode_limits("/s"), "/s/limits"},
-		{znode_datacenters("/s/t"), "/s/t/datacenters"},
-		{znode_floor("/s", 7), "/s/datacenters/7/floor"},
-		{znode_claims("/s", 0), "/s/datacenters/0/claims"},
-		{znode_reservations("/s", 31), "/s/datacenters/31/reservations"},
+		{znode_in_root("/s", ZNODES_LAYOUT), "/s/layout"},
+		{znode_in_root("/s", ZNODES_LIMITS), "/s/limits"},
+		{znode_in_root("/s/t", ZNODES_DATACENTERS), "/s/t/datacenters"},
+		{znode_in_datacenter("/s", 7, ZNODES_FLOOR), "/s/datacenters/7/floor"},
+		{znode_in_datacenter("/s", 0, ZNODES_CLAIMS), "/s/datacenters/0/claims"},
+		{znode_in_datacenter("/s", 31, ZNODES_RESERVATIONS),
+		 "/s/datacenters/31/reservations"},
 		{znode_reservation("/s", 4294967295, 7),
 		 "/s/datacenters/4294967295/reservations/7"},
 		{znode_claim_prefix(NONCE), "claim-" NONCE "-"},
@@ -60,9 +61,12 @@ TEST("/znodes/lists", test_lists)
 		char *paths[5];
 	} CASES[] = {
 		{ZNODES_OF_ROOT,
-		 {znode_registry(""), znode_layout(""), znode_limits(""), znode_datacenters("")}},
+		 {znode_in_root("", ZNODES_REGISTRY), znode_in_root("", ZNODES_LAYOUT),
+		  znode_in_root("", ZNODES_LIMITS), znode_in_root("", ZNODES_DATACENTERS)}},
 		{ZNODES_OF_DATACENTER,
-		 {znode_floor("", 0), znode_claims("", 0), znode_reservations("", 0)}},
+		 {znode_in_datacenter("", 0, ZNODES_FLOOR),
+		  znode_in_datacenter("", 0, ZNODES_CLAIMS),
+		  znode_in_datacenter("", 0, ZNODES_RESERVATIONS)}},
 	};
 
 	for (gsize i = 0; i < G_N_ELEMENTS(CASES); i++) {

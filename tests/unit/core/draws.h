@@ -21,8 +21,7 @@ typedef struct {
 
 static inline void draws_publish(Draws *self, guint worker_id, gint64 first_tick, gint64 end_tick)
 {
-	self->lease =
-		lease_new(generator_layout(self->generator), 1, worker_id, first_tick, end_tick);
+	self->lease = lease_new(&self->generator->layout, 1, worker_id, first_tick, end_tick);
 	generator_publish(self->generator, self->lease);
 }
 
@@ -84,7 +83,7 @@ static inline gint64 draws_id(Draws *self)
 /* Draws an ID, which must have this tick and sequence. */
 static inline void draws_expect(Draws *self, gint64 tick, guint sequence)
 {
-	const Layout *layout = generator_layout(self->generator);
+	const Layout *layout = &self->generator->layout;
 	gint64 id = draws_id(self);
 	LayoutParts parts = layout_decode(layout, id);
 

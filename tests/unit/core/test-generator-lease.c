@@ -92,5 +92,4 @@ TEST("/generator-lease/retire", test_retire)
 			g_assert_cmpuint(lease_last_cursor(lease), ==, cases[i].cursor);
 		}
 	}
-	lease_free(NULL);
 }

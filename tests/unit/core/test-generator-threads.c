@@ -91,7 +91,7 @@ static void *drawer_run(void *user_data)
 
 static gint64 now_tick(const Crowd *self)
 {
-	return layout_tick_at(generator_layout(self->generator), clock_now_ms(&self->clock.clock));
+	return layout_tick_at(&self->generator->layout, clock_now_ms(&self->clock.clock));
 }
 
 static void crowd_init(Crowd *self, const Layout *layout, gint64 max_ahead_ms,
@@ -154,7 +154,7 @@ G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC(Crowd, crowd_clear)
  * has about @n_ids, so that a slow machine does not draw all IDs from one lease. */
 static Lease *crowd_publish(Crowd *self, guint n_ids)
 {
-	const Layout *layout = generator_layout(self->generator);
+	const Layout *layout = &self->generator->layout;
 	guint n = self->spans->len;
 	gint64 first_tick =
 		n > 0 ? g_array_index(self->spans, Span, n - 1).last_tick + 1 : now_tick(self);
@@ -170,7 +170,7 @@ static void crowd_retire(Crowd *self, Lease *lease)
 {
 	Span span = {.worker_id = lease->worker_id, .first_tick = lease->first_tick};
 
-	span.last_tick = lease_retire(lease, generator_layout(self->generator));
+	span.last_tick = lease_retire(lease, &self->generator->layout);
 	span.last_cursor = lease_last_cursor(lease);
 	g_array_append_val(self->spans, span);
 }
@@ -198,7 +198,7 @@ static const Drawer *lowest_drawer(const Crowd *self, const guint taken[static N
  */
 static void crowd_check(const Crowd *self)
 {
-	const Layout *layout = generator_layout(self->generator);
+	const Layout *layout = &self->generator->layout;
 	guint taken[N_THREADS] = {0};
 	const Drawer *drawer = lowest_drawer(self, taken);
 	gint64 last_id = 0;

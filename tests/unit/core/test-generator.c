@@ -33,8 +33,7 @@ TEST("/generator/runs", test_runs)
 		draws.lease = lease_new(layout, datacenter_id, worker_id,
 					layout_tick_at(layout, T0_MS), layout_max_tick(layout));
 		generator_publish(draws.generator, draws.lease);
-		for (guint count = 1; count <= MIN(1000, generator_max_batch(draws.generator));
-		     count *= 3) {
+		for (guint count = 1; count <= MIN(1000, draws.generator->max_batch); count *= 3) {
 			IdRun run = draws_run(&draws, count);
 
 			for (guint j = 0; j < count; j++) {
@@ -227,7 +226,7 @@ static const struct {
 /* Draws a run whose last ID must have @tick and @sequence. */
 static void expect_run(Draws *draws, guint count, gint64 tick, guint sequence)
 {
-	const Layout *layout = generator_layout(draws->generator);
+	const Layout *layout = &draws->generator->layout;
 	guint64 last_cursor = (guint64)tick << layout->sequence_bits | sequence;
 	IdRun run = draws_run(draws, count);
 
@@ -247,7 +246,7 @@ static void run_step(Draws *draws, const Step *step, gint64 t0_tick)
 	if (step->what == EXTEND)
 		lease_extend(draws->lease, t0_tick + step->tick);
 	else if (step->what == RETIRE)
-		g_assert_cmpint(lease_retire(draws->lease, generator_layout(draws->generator)), ==,
+		g_assert_cmpint(lease_retire(draws->lease, &draws->generator->layout), ==,
 				t0_tick + step->tick);
 	else if (step->status == DRAW_OK)
 		expect_run(draws, step->count, t0_tick + step->tick, step->sequence);
@@ -292,7 +291,7 @@ TEST("/generator/wait-is-enough", test_wait_is_enough)
 		draws_init_ready(&draws, 10);
 		draws_run(&draws, drawn_before[i]);
 
-		guint count = generator_max_batch(draws.generator);
+		guint count = draws.generator->max_batch;
 
 		g_assert_cmpuint(count, ==, 11 * TICK_SIZE);
 		g_assert_cmpint(generator_draw(draws.generator, count, &run, &refusal), ==,
@@ -331,7 +330,7 @@ TEST("/generator/max-batch", test_max_batch)
 		g_auto(Draws) draws;
 
 		draws_init(&draws, cases[i].layout, &policy);
-		g_assert_cmpuint(generator_max_batch(draws.generator), ==, cases[i].got);
+		g_assert_cmpuint(draws.generator->max_batch, ==, cases[i].got);
 	}
 	generator_free(NULL);
 }

@@ -113,9 +113,8 @@ static char *field_to_string(const Options *options, const OptionSpec *spec)
 	case OPTION_CHOICE:
 		return g_strdup(spec->choices[*(const guint *)field]);
 	case OPTION_ALLOW:
-		return *(AllowList *const *)field
-			       ? g_strdup(allow_list_text(*(AllowList *const *)field))
-			       : NULL;
+		return *(AllowList *const *)field ? g_strdup((*(AllowList *const *)field)->text)
+						  : NULL;
 	}
 	g_assert_not_reached();
 }

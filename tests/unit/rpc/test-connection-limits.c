@@ -93,13 +93,17 @@ static Origin parse(const char *text)
 	struct sockaddr_in *v4 = (struct sockaddr_in *)&address;
 	struct sockaddr_in6 *v6 = (struct sockaddr_in6 *)&address;
 
-	if (g_str_has_prefix(text, "uid "))
-		return (Origin){.uid = atoi(text + strlen("uid "))};
+	if (g_str_has_prefix(text, "uid ")) {
+		Origin origin = {.is_local = TRUE};
+
+		g_snprintf(origin.text, sizeof origin.text, "unix:uid=%s", text + strlen("uid "));
+		return origin;
+	}
 	if (inet_pton(AF_INET, text, &v4->sin_addr) == 1)
 		address.ss_family = AF_INET;
 	else if (inet_pton(AF_INET6, text, &v6->sin6_addr) == 1)
 		address.ss_family = AF_INET6;
-	return origin_of_address((const struct sockaddr *)&address);
+	return origin_of_peer(-1, (const struct sockaddr *)&address);
 }
 
 /* Adds a connection as if from @address. If it is admitted, its index is n - 1. */
@@ -282,13 +286,13 @@ TEST("/connection-limits/local-room", test_local_room)
 
 	arrive_many(crowd, "uid 1000", 3);
 	for (guint i = 0; i < 3; i++) {
-		g_assert_true(connection_entry_is_local(crowd->entries[i]));
+		g_assert_true(crowd->entries[i]->is_local);
 		set_idle(crowd, i);
 	}
 	crowd->now_us += idle_us - 1;
 	g_assert_cmpint(arrive(crowd, "uid 1"), ==, CONNECTION_LIMITS_FULL);
 	g_assert_cmpuint(kernel.asked, ==, 0);
-	connection_entry_note_active(crowd->entries[0], crowd->now_us);
+	crowd->entries[0]->active_at_us = crowd->now_us;
 	kernel.idle[crowd->servers[1]] = FALSE;
 	crowd->now_us += CONNECTION_LIMITS_BACKOFF_US;
 	arrive_many(crowd, "uid 1", 1);
@@ -350,11 +354,11 @@ TEST("/connection-limits/waits", test_waits)
 	arrive_many(crowd, "10.0.0.1", 2);
 	set_idle(crowd, 0);
 	set_idle(crowd, 1);
-	connection_entry_set_waits(crowd->entries[0], TRUE);
+	crowd->entries[0]->waits = TRUE;
 	arrive_many(crowd, "10.0.0.1", 1);
 	g_assert_true(is_shut_down(crowd, 1));
 	g_assert_cmpint(arrive(crowd, "10.0.0.1"), ==, CONNECTION_LIMITS_FULL);
-	connection_entry_set_waits(crowd->entries[0], FALSE);
+	crowd->entries[0]->waits = FALSE;
 	crowd->now_us += CONNECTION_LIMITS_BACKOFF_US;
 	arrive_many(crowd, "10.0.0.1", 1);
 	g_assert_true(is_shut_down(crowd, 0));

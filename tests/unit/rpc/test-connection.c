@@ -43,7 +43,7 @@ static int client_that_calls(guint8 seqid, Connection *out_connection)
 			0);
 	wire_get_id(FORM_FRAMED_STRICT, seqid, "foo", call);
 	g_assert_cmpint(write(fds[0], call->data, call->len), ==, call->len);
-	connection_init(out_connection, fds[1], NULL);
+	*out_connection = (Connection){.fd = fds[1]};
 	return fds[0];
 }
 

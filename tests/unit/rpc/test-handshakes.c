@@ -85,13 +85,13 @@ typedef struct {
 
 static Fixture fixture_new(gint64 timeout_ms)
 {
-	const HandshakesConfig config = {timeout_ms, on_done, &heard};
 	Fixture self = {.counters = counter_set_new(), .fds = count_open_fds()};
 	g_autoptr(GError) error = NULL;
 
 	heard.is_refused = FALSE;
 	heard.n_refused = 0;
-	self.handshakes = handshakes_new(&config, counter_set_add(self.counters), &error);
+	self.handshakes =
+		handshakes_new(timeout_ms, on_done, &heard, counter_set_add(self.counters), &error);
 	g_assert_no_error(error);
 	return self;
 }
@@ -158,7 +158,7 @@ static int shake_hands(TlsStream *client, int fd)
 	while (tls_stream_shake_hands(client) != 0) {
 		if (errno != EAGAIN)
 			return errno;
-		await(fd, tls_stream_events(client));
+		await(fd, client->events);
 	}
 	return 0;
 }

@@ -99,7 +99,7 @@ static World *world_new(void)
 
 	now_us = 1000000;
 	queues_init(&self->queues, &LIMITS, scripted_clock_us);
-	parking_init(&self->parking, &self->queues, TURN_IDS, FALSE);
+	self->parking = (Parking){&self->queues, TURN_IDS, FALSE, 0, FALSE, FALSE};
 	self->answers = g_string_new(NULL);
 	return self;
 }
@@ -174,7 +174,7 @@ TEST("/parking/batches-apart", test_batches_apart)
 		Caller passes = {.name = 'b', .n_calls = 1, .ids = CASES[i].passes};
 		Caller next = {.name = 'c', .n_calls = 1, .ids = CASES[i].waits};
 
-		parking_init(&world->parking, &world->queues, TURN_IDS, TRUE);
+		world->parking = (Parking){&world->queues, TURN_IDS, TRUE, 0, FALSE, FALSE};
 		arrive(world, &waits);
 		world->ids = CASES[i].passes;
 		arrive(world, &passes);
@@ -447,7 +447,8 @@ TEST("/parking/batches-that-have-run-out", test_batches_that_have_run_out)
 			{.name = 't', .n_calls = 1, .ids = 1},
 		};
 
-		parking_init(&world->parking, &world->queues, TURN_IDS, CASES[i].apart);
+		world->parking =
+			(Parking){&world->queues, TURN_IDS, CASES[i].apart, 0, FALSE, FALSE};
 		arrive_all(world, batches, G_N_ELEMENTS(batches));
 		go_round_after(world, MAX_WAIT_US / 2);
 		arrive_all(world, singles, G_N_ELEMENTS(singles));

@@ -155,7 +155,7 @@ TEST("/stream/ends", test_ends)
 		}
 		g_assert_cmpuint(told, ==, 3);
 		stream_clear(&stream);
-		scanner_free(shared.spare);
+		g_free(shared.spare);
 	}
 }
 

@@ -191,7 +191,7 @@ static void side_leave(PairSide *self, gint64 last_tick, guint64 first_now, guin
 	IdRun run;
 
 	while (next + left < end) {
-		guint64 count = MIN(end - left - next, generator_max_batch(generator));
+		guint64 count = MIN(end - left - next, generator->max_batch);
 
 		g_assert_cmpint(generator_draw(generator, (guint)count, &run, &refusal), ==,
 				DRAW_OK);

@@ -52,7 +52,7 @@ Stack *stack_new(gboolean fast, gint64 max_ahead_ms)
 	self->counters = counter_set_new();
 	self->agents = agent_counters_new();
 	self->audit = audit_log_new(no_targets, 1024, NULL);
-	ulid_generator_init(&self->ulids, &self->clock);
+	uuid_generator_init(&self->ulids, &self->clock);
 	self->config = (ServiceConfig){
 		.source = &self->source.source,
 		.ulids = &self->ulids,
@@ -83,13 +83,13 @@ void stack_free(Stack *self)
 {
 	g_byte_array_unref(self->in);
 	stream_clear(&self->stream);
-	scanner_free(self->shared.spare);
+	g_free(self->shared.spare);
 	self->service.free_handler(self->shared.handler);
 	counter_set_free(self->counters);
 	agent_counters_free(self->agents);
 	audit_log_free(self->audit);
 	keeper_free(self->keeper);
-	ulid_generator_clear(&self->ulids);
+	uuid_generator_clear(&self->ulids);
 	generator_free(self->generator);
 	g_free(self);
 }

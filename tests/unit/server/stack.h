@@ -16,7 +16,7 @@ typedef struct {
 	SystemClock keeper_clock;
 	Generator *generator;
 	IssuerSource source;
-	UlidGenerator ulids;
+	UuidGenerator ulids;
 	Keeper *keeper; /* never started, so it has no lease */
 	CounterSet *counters;
 	AgentCounters *agents;
