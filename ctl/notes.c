@@ -131,7 +131,7 @@ gboolean ctl_notes_add_tree(CtlNotes *self, const CtlRegistryTree *tree)
 					      tree->strange->len - MAX_STRANGE));
 	n_strange = self->len;
 	if (tree->registry_damage != NULL) {
-		g_autofree char *path = znode_registry(tree->root);
+		g_autofree char *path = znode_in_root(tree->root, ZNODES_REGISTRY);
 
 		ctl_notes_add(self, NULL,
 			      g_strdup_printf("%s, which contains the registry's ID, is damaged: "
