@@ -60,7 +60,8 @@ public final class Snowflake implements IdSource {
 	 *     unix:/PATH; several separated by commas; or a URL with options. If none are given,
 	 *     the servers are those in the environment variable SNOWFLAKE_SERVERS, or else
 	 *     DEFAULT_SERVER
-	 * @return a builder */
+	 * @return a builder
+	 * @throws IllegalArgumentException if an option in a URL is invalid */
 	public static SnowflakeBuilder builder(String... servers) {
 		return new SnowflakeBuilder(servers);
 	}
@@ -113,7 +114,6 @@ public final class Snowflake implements IdSource {
 
 	private long takeOne(long timeoutNs) {
 		long nowNs = now();
-		Waiter w = null;
 
 		lock.lock();
 		try {
@@ -122,41 +122,25 @@ public final class Snowflake implements IdSource {
 				countTaken(1, nowNs);
 				return id;
 			}
-			w = new Waiter(1, true, nowNs, timeoutNs, null);
-			join(w);
 		} finally {
 			unlock();
 		}
-		return await(w)[0];
+		return await(new Waiter(1, true, nowNs, timeoutNs, null))[0];
 	}
 
 	private long[] takeMany(int count, long timeoutNs) {
-		Waiter w = new Waiter(checked(count), false, now(), timeoutNs, null);
-
-		lock.lock();
-		try {
-			if (fill(w))
-				return w.ids;
-			join(w);
-		} finally {
-			unlock();
-		}
-		return await(w);
+		return await(new Waiter(checked(count), false, now(), timeoutNs, null));
 	}
 
 	private CompletableFuture<long[]> takeAsync(int count, boolean isSingle) {
 		CompletableFuture<long[]> future = new CompletableFuture<>();
 		Waiter w = new Waiter(checked(count), isSingle, now(), options.timeoutNs(), future);
 
-		lock.lock();
 		try {
 			if (fill(w))
 				return CompletableFuture.completedFuture(w.ids);
-			join(w);
 		} catch (ClosedException e) {
 			return CompletableFuture.failedFuture(e);
-		} finally {
-			unlock();
 		}
 		CompletableFuture<Void> timer = Background.after(options.timeoutNs(), () -> giveUp(w, false));
 		future.whenComplete((ids, error) -> { // also if the program cancels it
@@ -172,16 +156,20 @@ public final class Snowflake implements IdSource {
 		return count;
 	}
 
-	/** Returns whether the buffer has all the IDs of a call. */
+	/** Takes IDs from the buffer. Returns false if there are too few: then the call waits for a refill. */
 	private boolean fill(Waiter w) {
-		for (; w.missing() > 0; w.found++) {
-			long id = buffer.pop(w.beganNs);
-			if (id == Buffer.NONE)
-				return false;
-			w.ids[w.found] = id;
+		lock.lock();
+		try {
+			for (long id; w.missing() > 0 && (id = buffer.pop(w.beganNs)) != Buffer.NONE;)
+				w.ids[w.found++] = id;
+			if (w.missing() == 0)
+				countTaken(w.ids.length, w.beganNs);
+			else
+				join(w);
+			return w.missing() == 0;
+		} finally {
+			unlock();
 		}
-		countTaken(w.ids.length, w.beganNs);
-		return true;
 	}
 
 	/** Counts IDs that the buffer had. */
@@ -206,6 +194,8 @@ public final class Snowflake implements IdSource {
 
 	private long[] await(Waiter w) {
 		try {
+			if (fill(w))
+				return w.ids;
 			if (!w.isDone.await(w.deadlineNs - now(), TimeUnit.NANOSECONDS))
 				giveUp(w, false);
 		} catch (InterruptedException e) {
