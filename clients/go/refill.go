@@ -48,6 +48,7 @@ type attempt struct {
 	timer          *time.Timer // nil in the goroutine of a caller, which is there for longestInline
 	isSlow         bool
 	addresses      []string
+	failed         *failure // in the goroutine of the caller
 }
 
 // startRefill begins a refill unless one is under way. If w waits for it and there is a connection, the
@@ -75,14 +76,15 @@ func (c *Client) startRefill(now time.Time, w *waiter) {
 				deadline = other
 			}
 		}
-		_ = a.conn.SetDeadline(deadline)
 		c.lock.Unlock()
-		runs := a.conn.requestNow(c.options.Agent, r.count)
+		runs, failed := a.conn.request(c.options.Agent, r.count, time.Until(deadline))
 		c.lock.Lock()
-		if runs != nil {
+		if failed == nil {
 			r.finish(a, runs, nil)
 			c.background.Done()
 			return
+		} else if failed.Kind != ErrTimeout {
+			a.failed = failed
 		}
 	}
 	r.startTimer(a)
@@ -243,16 +245,14 @@ func (a *attempt) leaveHalf(now, deadline time.Time) {
 func (r *refill) try(a *attempt) {
 	c, limit := r.client, r.client.options.Timeout
 	var runs []run
-	var failed *failure
+	failed := a.failed
 	if a.isName() {
 		a.addresses, failed = resolve(a.context, a.address, limit)
-	} else {
-		if a.conn == nil {
-			failed = r.connect(a)
-		}
-		if failed == nil {
-			runs, failed = a.conn.request(c.options.Agent, r.count, limit)
-		}
+	} else if a.conn == nil {
+		failed = r.connect(a)
+	}
+	if a.conn != nil && failed == nil {
+		runs, failed = a.conn.request(c.options.Agent, r.count, limit)
 	}
 	c.lock.Lock()
 	defer c.lock.Unlock()
@@ -329,12 +329,14 @@ func (r *refill) finish(a *attempt, runs []run, failed *failure) {
 
 func (r *refill) fail(a *attempt, failed *failure) {
 	c := r.client
-	if failed.isStale { // it says nothing about the server
+	if failed.state >= answered && a.endpoint.conn == nil {
+		a.endpoint.conn = a.conn
+	} else if a.conn != nil {
+		a.conn.Close()
+	}
+	if failed.state == stale { // it says nothing about the server
 		r.queue = append([]*endpoint{a.endpoint}, r.queue...)
 		return
-	}
-	if failed.isAnswer && a.endpoint.conn == nil {
-		a.endpoint.conn = a.conn
 	}
 	a.failedAt = time.Now()
 	kept := c.failures[:0:0]
