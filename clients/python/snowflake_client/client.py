@@ -285,7 +285,7 @@ def check_frame(data: bytes) -> bytes:
 
 def _renew_all() -> None:
     for client in list(_clients):
-        client._current_engine()
+        client._current_engine()  # pyright: ignore[reportPrivateUsage]
 
 
 if hasattr(os, "register_at_fork"):
