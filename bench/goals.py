@@ -253,7 +253,8 @@ def _clients(figures):
         yield judge(f"{name}: end of a call that no server answers, after its deadline",
                     values("late_ms"), "<", 50, "ms")
         if name in clients.REDIS:
-            ratios = figures.ratio_of("clients", (name, clients.POINT), "calls_per_s", "redis_per_s")
+            ratios = figures.ratio_of("clients", (name, clients.POINT), "calls_per_s",
+                                      "redis_per_s")
             yield judge(f"{name}: calls a second without prefetch, ratio to a Redis client", ratios,
                         ">=", 1)
 
