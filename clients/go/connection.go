@@ -14,8 +14,6 @@ import (
 	"time"
 )
 
-const singlesTime = 20 * time.Millisecond // for the calls of get_id that make up one request
-
 // A connection is used by one goroutine at a time. Any goroutine can close it.
 type connection struct {
 	net.Conn
@@ -55,8 +53,11 @@ func connect(ctx context.Context, to *endpoint, limit time.Duration) (*connectio
 func (c *connection) request(agent string, count int, limit time.Duration) ([]run, *failure) {
 	_ = c.SetDeadline(time.Now().Add(limit))
 	for {
-		asked := min(count, c.limit)
-		runs, failed := c.requestOnce(agent, asked)
+		asked := 1
+		if methods[c.method].isBatch {
+			asked = min(count, c.limit)
+		}
+		runs, failed := c.call(agent, asked)
 		switch {
 		case failed == nil:
 			c.hasAnswered = true
@@ -72,25 +73,6 @@ func (c *connection) request(agent string, count int, limit time.Duration) ([]ru
 			return nil, failed
 		}
 	}
-}
-
-// requestOnce makes several calls of get_id if the server has no other.
-func (c *connection) requestOnce(agent string, count int) ([]run, *failure) {
-	if methods[c.method].isBatch {
-		return c.call(agent, count)
-	}
-	var r reader
-	var runs []run
-	for began := time.Now(); len(runs) == 0 || sum(runs) < count && time.Since(began) < singlesTime; {
-		one, failed := c.call(agent, 1)
-		if failed != nil {
-			return nil, failed
-		}
-		if runs = r.extend(runs, one[0].first, 1); r.err != nil {
-			return nil, notReply(r.err)
-		}
-	}
-	return runs, nil
 }
 
 func (c *connection) call(agent string, count int) ([]run, *failure) {

@@ -23,7 +23,6 @@ _LONGEST_PACE = 0.25  # between attempts at an endpoint while no server answers
 _LONGEST_HINT = 2.0  # of what a server's retry_after_ms can ask for
 _SHORTEST_ATTEMPT, _LONGEST_ATTEMPT, _ROUND_TRIPS = 0.1, 0.25, 4
 _DOUBLINGS = 5
-_SINGLE_CALLS = 100  # of get_id, for one batch
 
 
 class Signal(Protocol):
@@ -300,11 +299,10 @@ class ServerPool:
     async def _request(self, connection: Connection, endpoint: _Endpoint, count: int) -> List[int]:
         limit = self._limit()
         while True:
-            method, asked = METHODS[endpoint.method], min(count, endpoint.limit)
+            method = METHODS[endpoint.method]
+            asked = 1 if method == "get_id" else min(count, endpoint.limit)
             self.requested_at = monotonic()
             try:
-                if method == "get_id":
-                    return await self._single_ids(connection, min(asked, _SINGLE_CALLS), limit)
                 ids = await self._call(connection, method, asked, limit)
                 self.round_trip = monotonic() - self.requested_at
                 return ids
@@ -315,17 +313,6 @@ class ServerPool:
                     endpoint.limit = asked // 2
                 else:
                     raise
-
-    async def _single_ids(self, connection: Connection, count: int, limit: float) -> List[int]:
-        ids: List[int] = []
-        for _ in range(count):
-            began = monotonic()
-            ids += await self._call(connection, "get_id", 1, limit)
-            self.round_trip = monotonic() - began
-        if any(one >= other for one, other in zip(ids, ids[1:])):
-            connection.close()
-            raise Failure("unreachable", "its IDs do not increase")
-        return ids
 
     async def _call(self, connection: Connection, method: str, count: int,
                     limit: float) -> List[int]:

@@ -125,7 +125,7 @@ final class Codec {
 	}
 
 	/** Appends IDs, which must be valid and greater than those before. */
-	static void extend(List<Run> runs, long first, long count) throws ProtocolException {
+	private static void extend(List<Run> runs, long first, long count) throws ProtocolException {
 		Run before = runs.isEmpty() ? null : runs.get(runs.size() - 1);
 
 		check(first > 0 && count >= 1 && count <= MAX_BATCH && first <= Long.MAX_VALUE - count + 1,
