@@ -6,6 +6,7 @@ import java.time.Duration;
 import java.util.ArrayDeque;
 import java.util.ArrayList;
 import java.util.Collections;
+import java.util.Comparator;
 import java.util.LinkedHashMap;
 import java.util.LinkedHashSet;
 import java.util.List;
@@ -38,8 +39,6 @@ public final class Snowflake implements IdSource {
 	final Map<Endpoint, Failure> failures = new LinkedHashMap<>(); // since the last answer
 	Refill refill; // null: none is under way
 	Endpoint current; // the one that answered last; can be null
-	long pauseNs; // before the next pass over all endpoints
-	long retryNs; // when that begins at the earliest
 	private List<Runnable> afterUnlock = new ArrayList<>();
 	private boolean isClosed;
 	private long taken;
@@ -249,10 +248,17 @@ public final class Snowflake implements IdSource {
 	private void startRefill(long nowNs, Waiter w) {
 		if (refill != null || isClosed)
 			return;
-		if (nowNs > retryNs)
+		if (!failures.isEmpty() && nextEndpoint().readyNs <= nowNs)
 			failures.clear();
 		refill = new Refill(this, demand(nowNs), nowNs);
 		refill.start(w);
+	}
+
+	/** Returns the endpoint that can be tried first, or null. Those that have not failed since their last
+	 * answer come first. */
+	Endpoint nextEndpoint() {
+		return servers.stream().flatMap(Server::candidates).filter(one -> !one.isPending)
+			.min(Comparator.comparingLong(one -> one.readyNs)).orElse(null);
 	}
 
 	/** Returns how many IDs to request. docs/reference/prefetch.md has the rule for the buffer; what
@@ -281,8 +287,6 @@ public final class Snowflake implements IdSource {
 			failovers++;
 		current = endpoint;
 		failures.clear();
-		pauseNs = 0;
-		retryNs = 0;
 		refills++;
 		handOut(runs, askedNs, nowNs);
 		if (!waiters.isEmpty())

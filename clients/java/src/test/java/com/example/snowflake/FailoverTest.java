@@ -269,18 +269,22 @@ public class FailoverTest extends Support {
 
 	/** Endpoints that failed come last, the one that failed last at the end. */
 	@Test
-	public void orderOfAPass() {
+	public void orderOfEndpoints() {
 		Snowflake client = open(to("unix:/a,name,unix:/b,unix:/c"));
 		for (Server server : client.servers)
 			switch (server.text) {
-			case "unix:/a" -> server.inOrder().get(0).failedNs = 2;
-			case "unix:/b" -> server.inOrder().get(0).failedNs = 1;
-			case "unix:/c" -> server.inOrder().get(0).isPending = true;
+			case "unix:/a" -> server.mainEndpoint().readyNs = 2;
+			case "unix:/b" -> server.mainEndpoint().readyNs = 1;
+			case "unix:/c" -> server.mainEndpoint().isPending = true;
 			default -> assertTrue(server.isName());
 			}
 
-		assertEquals(List.of("name", "unix:/b", "unix:/a"), new Refill(client, 1, 1).newPass().stream()
-			.map(endpoint -> endpoint.server.text).toList());
+		for (String expected : List.of("name", "unix:/b", "unix:/a")) {
+			Endpoint next = client.nextEndpoint();
+			assertEquals(expected, next.server.text);
+			next.isPending = true;
+		}
+		assertNull(client.nextEndpoint());
 	}
 
 	/** A connection that ended since the last call is replaced. */
