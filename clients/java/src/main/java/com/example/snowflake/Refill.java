@@ -29,6 +29,7 @@ final class Refill {
 	private static final long LONGEST_PATIENCE_NS = 250 * MS;
 	private static final long LEAST_SHARE_NS = 5 * MS; // the same if a call has little time left
 	private static final long LONGEST_INLINE_NS = 50 * MS;
+	private static final long POLL_NS = 10 * MS; // while requests of an earlier refill end
 
 	/** A request to an endpoint, or the resolution of a name. */
 	final class Request {
@@ -171,7 +172,7 @@ final class Refill {
 	private final long untilNs; // when it ends if no call waits
 	private final Set<Request> requests = new LinkedHashSet<>();
 	private final Condition changed; // for the thread that is pausing
-	private boolean isPausing;
+	boolean isPausing;
 
 	Refill(Snowflake client, int count, long nowNs) {
 		this.client = client;
@@ -252,12 +253,12 @@ final class Refill {
 			} else if (client.waiters.isEmpty() && nowNs > untilNs) {
 				client.buffer.pauseRefills();
 				end();
-			} else if (endpoint == null || isPausing) { // none: each has a request
+			} else if (isPausing || endpoint == null && !requests.isEmpty()) {
 				return null;
 			} else {
 				isPausing = true;
 				try {
-					changed.awaitNanos(endpoint.readyNs - nowNs);
+					changed.awaitNanos(endpoint == null ? POLL_NS : endpoint.readyNs - nowNs);
 				} catch (InterruptedException e) {
 					// the hook of the program interrupted its thread
 				}

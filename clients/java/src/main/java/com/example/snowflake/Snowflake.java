@@ -248,7 +248,8 @@ public final class Snowflake implements IdSource {
 	private void startRefill(long nowNs, Waiter w) {
 		if (refill != null || isClosed)
 			return;
-		if (!failures.isEmpty() && nextEndpoint().readyNs <= nowNs)
+		Endpoint next = failures.isEmpty() ? null : nextEndpoint();
+		if (next != null && next.readyNs <= nowNs)
 			failures.clear();
 		refill = new Refill(this, demand(nowNs), nowNs);
 		refill.start(w);

@@ -18,7 +18,9 @@ import java.util.ArrayList;
 import java.util.HashSet;
 import java.util.List;
 import java.util.Set;
+import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CopyOnWriteArrayList;
+import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.atomic.AtomicReference;
@@ -285,6 +287,25 @@ public class FailoverTest extends Support {
 			next.isPending = true;
 		}
 		assertNull(client.nextEndpoint());
+	}
+
+	/** A refill can begin while the request of an earlier one has not yet ended. */
+	@Test
+	public void anEndpointThatIsStillInUse() throws Exception {
+		Snowflake client = open(plain(peer(Call::ids).address()));
+		Endpoint endpoint = client.servers.get(0).mainEndpoint();
+
+		setPending(client, endpoint, true);
+		CompletableFuture<Long> future = client.nextIdAsync();
+		waitUntil(() -> client.refill.isPausing);
+		setPending(client, endpoint, false);
+		assertTrue(future.get(LONG_MS, TimeUnit.MILLISECONDS) > 0);
+	}
+
+	private static void setPending(Snowflake client, Endpoint endpoint, boolean isPending) {
+		client.lock.lock();
+		endpoint.isPending = isPending;
+		client.lock.unlock();
 	}
 
 	/** A connection that ended since the last call is replaced. */
