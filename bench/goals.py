@@ -252,6 +252,11 @@ def _clients(figures):
         yield judge(f"{name}: calls that failed meanwhile", values("failed"), "<=", 0, unit="")
         yield judge(f"{name}: end of a call that no server answers, after its deadline",
                     values("late_ms"), "<", 50, "ms")
+        if name in clients.REDIS:
+            ratios = figures.ratio_of("clients", (name, clients.POINT), "calls_per_s",
+                                      "redis_per_s")
+            yield judge(f"{name}: calls a second without prefetch, ratio to a Redis client", ratios,
+                        ">=", 1)
 
 
 JUDGES = {"throughput": _throughput, "batches": _batches, "latency": _latency, "idle": _idle,

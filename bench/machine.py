@@ -12,7 +12,8 @@ STEAL = 7  # index in /proc/stat: time that the host gave to other machines
 LOOK_S = 1
 BUSY_SHARE = 0.05  # share of all cores
 
-PACKAGES = ["libssl3", "libthrift-0.17.0", "libthrift-java", "nginx-light", "redis-server"]
+PACKAGES = ["libssl3", "libthrift-0.17.0", "libthrift-java", "nginx-light", "python3-redis",
+            "redis-server"]
 
 
 def _output(*command):

@@ -314,8 +314,12 @@ def _clients(figures):
                      _median(values("late_ms"), ".1f")])
     table = _table(["language", "generated client, IDs/s", "package, IDs/s", "ratio",
                     "min to max", "p50 us", "p99 us", "longest us", "deadline + ms"], rows)
+    rows = [[name, *(_median(figures.values("clients", name, clients.POINT, key), ",.0f")
+                     for key in ("calls_per_s", "redis_per_s"))] for name in clients.REDIS]
+    other = _table(["language", "package without prefetch, calls/s", "Redis client, INCR/s"], rows)
     return ("next_id of one thread with prefetched IDs, compared with get_id of the client that "
-            f"Thrift generates; latencies at {clients.PACE_PER_S:,} a second:\n\n{table}")
+            f"Thrift generates; latencies at {clients.PACE_PER_S:,} a second:\n\n{table}\n\n"
+            f"next_id without prefetch, compared with a Redis client:\n\n{other}")
 
 
 TABLES = {"throughput": _throughput, "batches": _batches, "latency": _latency, "idle": _idle,

@@ -41,10 +41,8 @@ type Client struct {
 	waiters  *list.List // of *waiter; there are none while the buffer has IDs
 	refill   *refill    // nil: none is under way
 	servers  []*server
-	current  *endpoint     // the one that answered last; can be nil
-	failures []*failure    // since the last answer
-	pause    time.Duration // before the next pass over all endpoints
-	retryAt  time.Time     // when that begins at the earliest
+	current  *endpoint  // the one that answered last; can be nil
+	failures []*failure // since the last answer
 	stats    Stats
 }
 
@@ -153,7 +151,9 @@ func (c *Client) wait(ctx context.Context, w *waiter) ([]int64, error) {
 		c.startRefill(w.began, w)
 	} else {
 		for a := range c.refill.attempts {
-			a.leaveHalf(w.began, w.deadline)
+			if a.leaveHalf(w.began, w.deadline) {
+				c.refill.notify()
+			}
 		}
 	}
 	if w.place != nil {

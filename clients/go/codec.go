@@ -33,17 +33,6 @@ type method struct {
 // methods are in order of preference. Old servers lack the first ones.
 var methods = []method{{"get_id_runs", true, typeStruct}, {"get_ids", true, typeI64}, {"get_id", false, typeI64}}
 
-// A refusal is the exception with which a server answered a call.
-type refusal struct {
-	kind            error // ErrUnreachable if no other kind fits
-	message         string
-	retryAfter      time.Duration
-	isUnknownMethod bool
-	isInvalidCount  bool
-}
-
-func (r *refusal) Error() string { return r.message }
-
 // typedKinds are the kinds of the typed exceptions by their field in a reply. The last one is InvalidCount.
 var typedKinds = []error{nil, ErrClock, ErrInvalidAgent, ErrUnavailable, ErrUnreachable}
 
@@ -71,24 +60,25 @@ func appendText(out []byte, text string) []byte {
 	return append(append32(out, uint32(len(text))), text...)
 }
 
-// readReply reads a message, which must be the reply to that call. If it is, and the server refused,
-// the error is a *refusal.
-func readReply(message []byte, m *method, sequence uint32) (runs []run, err error) {
+// readReply reads a message, which must be the reply to that call.
+func readReply(message []byte, m *method, sequence uint32) (runs []run, failed *failure) {
 	r := &reader{data: message}
 	header, name, number := r.number(4), r.text(), r.number(4)
 	if name != m.name || number != uint64(sequence) {
 		r.fail("the reply to %.40q with sequence ID %d, not to %s with %d", name, number, m.name, sequence)
 	}
-	var refused *refusal
 	switch header {
 	case headerReply:
-		runs, refused = r.result(m)
+		runs, failed = r.result(m)
 	case headerException:
 		text, code := r.exception(typeI32)
-		refused = &refusal{kind: ErrUnreachable, message: text, isUnknownMethod: code == exceptionUnknownMethod}
 		name, rest, _ := strings.Cut(text, ": ")
 		if kind := legacyKinds[name]; kind != nil && code == exceptionInternal {
-			refused.kind, refused.message = kind, rest
+			failed = newRefusal(kind, rest, answered)
+		} else if code == exceptionUnknownMethod {
+			failed = newRefusal(ErrUnreachable, text, unknownMethod)
+		} else {
+			failed = newRefusal(ErrUnreachable, text, answered)
 		}
 	default:
 		r.fail("header %#08x", header)
@@ -96,14 +86,14 @@ func readReply(message []byte, m *method, sequence uint32) (runs []run, err erro
 	if len(r.data) > 0 {
 		r.fail("%d bytes after the message", len(r.data))
 	}
-	if r.err == nil && refused != nil {
-		return nil, refused
+	if r.err != nil {
+		return nil, notReply(r.err)
 	}
-	return runs, r.err
+	return runs, failed
 }
 
 // result reads the fields of a reply: 0 is the result, the others are exceptions.
-func (r *reader) result(m *method) (runs []run, refused *refusal) {
+func (r *reader) result(m *method) (runs []run, failed *failure) {
 	resultType, hasResult := m.element, false
 	if m.isBatch {
 		resultType = typeList
@@ -114,19 +104,21 @@ func (r *reader) result(m *method) (runs []run, refused *refusal) {
 			hasResult, runs = true, r.ids(m)
 		case id > 0 && id < len(typedKinds) && fieldType == typeStruct && m.isBatch:
 			text, ms := r.exception(typeI64)
-			refused = &refusal{kind: typedKinds[id], message: text, isInvalidCount: id == len(typedKinds)-1}
+			if failed = newRefusal(typedKinds[id], text, answered); id == len(typedKinds)-1 {
+				failed.state = invalidCount
+			}
 			if ms > 0 && ms < math.MaxInt64/int64(time.Millisecond) {
-				refused.retryAfter = time.Duration(ms) * time.Millisecond
+				failed.retryAfter = time.Duration(ms) * time.Millisecond
 			}
 		default:
 			return false
 		}
 		return true
 	})
-	if !hasResult && refused == nil {
+	if !hasResult && failed == nil {
 		r.fail("no result")
 	}
-	return runs, refused
+	return runs, failed
 }
 
 // ids reads an i64, a list of them or a list of IdRun.

@@ -121,9 +121,18 @@ type failure struct {
 	Attempt
 	endpoint   *endpoint
 	retryAfter time.Duration
-	isAnswer   bool // of the server: the connection is still good
-	isStale    bool // an idle connection had ended
+	state      int
 }
+
+// The state of the connection after a failure. It is still good from answered on. After the last two,
+// the client changes its request.
+const (
+	broken   = iota
+	stale    // it was idle, and had ended
+	answered // the server refused
+	unknownMethod
+	invalidCount
+)
 
 // of sets the endpoint of a failure.
 func (f *failure) of(e *endpoint) *failure {
@@ -146,6 +155,12 @@ func newFailure(kind error, reason string, cause error) *failure {
 		return ' '
 	}, reason)
 	return &failure{Attempt: Attempt{Kind: kind, Reason: reason, Cause: cause}}
+}
+
+func newRefusal(kind error, text string, state int) *failure {
+	found := newFailure(kind, "the server refused: "+text, nil)
+	found.state = state
+	return found
 }
 
 // newError returns the error of a call that these failures ended.

@@ -165,7 +165,7 @@ func TestWireVectors(t *testing.T) {
 		t.Errorf("%v, %v", runs, err)
 	}
 	_, err = readReply(vector("reply_unknown_method_nope_seq1")[4:], &method{name: "nope"}, 1)
-	if refused, ok := err.(*refusal); !ok || !refused.isUnknownMethod {
+	if err == nil || err.state != unknownMethod {
 		t.Error(err)
 	}
 }
@@ -263,7 +263,7 @@ func TestKindOfAnError(t *testing.T) {
 }
 
 // Endpoints that failed come last, the one that failed last at the end.
-func TestOrderOfAPass(t *testing.T) {
+func TestOrderOfEndpoints(t *testing.T) {
 	c, err := New([]string{"unix:/a", "name", "unix:/b", "unix:/c"}, Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -271,16 +271,17 @@ func TestOrderOfAPass(t *testing.T) {
 	for _, one := range c.servers {
 		switch one.text {
 		case "unix:/a":
-			one.endpoints[0].failedAt = time.Unix(2, 0)
+			one.endpoints[0].readyAt = time.Unix(2, 0)
 		case "unix:/b":
-			one.endpoints[0].failedAt = time.Unix(1, 0)
+			one.endpoints[0].readyAt = time.Unix(1, 0)
 		case "unix:/c":
 			one.endpoints[0].isPending = true
 		}
 	}
 	order := ""
-	for _, one := range c.newPass() {
-		order += one.server.text + " "
+	for e := c.nextEndpoint(); e != nil; e = c.nextEndpoint() {
+		order += e.server.text + " "
+		e.isPending = true
 	}
 	if order != "name unix:/b unix:/a " {
 		t.Error(order)
@@ -295,23 +296,15 @@ func TestRefillAfterAnother(t *testing.T) {
 	}
 	c.lock.Lock()
 	defer c.lock.Unlock()
-	start := func() *refill {
-		c.retryAt = time.Time{}
-		c.refill = &refill{client: c, attempts: map[*attempt]bool{}, done: make(chan struct{}),
-			until: time.Now().Add(time.Hour)}
-		return c.refill
-	}
-	first := start()
-	old := first.begin(first.next())
-	if first.next() != nil {
-		t.Error("two attempts at one endpoint")
-	}
+	e, now := c.servers[0].endpoints[0], time.Now()
+	first, second := c.newRefill(now), c.newRefill(now)
+	c.refill = first
+	old := first.begin(e)
 	first.end()
-	second := start()
-	e := second.next()
-	if e == nil {
+	if e.isPending {
 		t.Fatal("no attempt")
 	}
+	c.refill = second
 	second.begin(e)
 	first.finish(old, nil, newFailure(ErrTimeout, "no answer", nil))
 	if !e.isPending {

@@ -5,14 +5,10 @@ package snowflake
 import (
 	"context"
 	"fmt"
-	"sort"
 	"time"
 )
 
 const (
-	shortestPause = 10 * time.Millisecond // between two passes over all endpoints, at first
-	longestPause  = 250 * time.Millisecond
-
 	leastPatience   = 50 * time.Millisecond // with an endpoint, before the next one is tried
 	longestPatience = 250 * time.Millisecond
 	leastHurry      = 5 * time.Millisecond // the same if a call has little time left
@@ -22,19 +18,17 @@ const (
 // A refill gets IDs for all calls that wait, and for the buffer. There is one at a time.
 //
 // It tries the endpoints one after the other. If one fails, or does not answer soon, the next one is
-// tried; the slow one can still answer, and the first answer wins. After a pass over all endpoints
-// there is a pause, and then the next pass, until an answer comes or nobody waits.
+// tried; the slow one can still answer, and the first answer wins. While all fail, each is tried again
+// after its backoff, until an answer comes or nobody waits.
 //
-// Each attempt has a goroutine, which makes the next attempt if its own fails. If it is slow, the
-// goroutine of its timer makes the next one. The client's lock guards all fields.
+// One goroutine begins the attempts, and each attempt has a goroutine. The client's lock guards all
+// fields.
 type refill struct {
-	client    *Client
-	count     int         // IDs to request
-	until     time.Time   // when it ends if nobody waits
-	queue     []*endpoint // to be tried in this pass
-	attempts  map[*attempt]bool
-	isPausing bool
-	done      chan struct{}
+	client   *Client
+	count    int       // IDs to request
+	until    time.Time // when it ends if nobody waits
+	attempts map[*attempt]bool
+	wake     chan struct{} // for run: something has changed
 }
 
 // An attempt is a request to an endpoint, or the resolution of a name.
@@ -45,9 +39,14 @@ type attempt struct {
 	cancel         context.CancelFunc
 	began, askedAt time.Time
 	slowAt         time.Time
-	timer          *time.Timer // nil in the goroutine of a caller, which is there for longestInline
 	isSlow         bool
 	addresses      []string
+	failed         *failure // in the goroutine of the caller
+}
+
+func (c *Client) newRefill(now time.Time) *refill {
+	return &refill{client: c, until: now.Add(c.options.Timeout), attempts: map[*attempt]bool{},
+		wake: make(chan struct{}, 1), count: c.demand(now)}
 }
 
 // startRefill begins a refill unless one is under way. If w waits for it and there is a connection, the
@@ -56,37 +55,38 @@ func (c *Client) startRefill(now time.Time, w *waiter) {
 	if c.refill != nil || c.isClosed {
 		return
 	}
-	r := &refill{client: c, until: now.Add(c.options.Timeout), attempts: map[*attempt]bool{},
-		done: make(chan struct{}), count: c.demand(now)}
+	r := c.newRefill(now)
 	c.refill = r
 	c.background.Add(1)
-	if now.After(c.retryAt) {
+	if len(c.failures) > 0 && !now.Before(c.nextEndpoint().readyAt) {
 		c.failures = nil
 	}
-	if c.current == nil || c.current.conn == nil {
-		go r.work(nil)
-		return
-	}
-	a := r.begin(c.current)
-	if w != nil {
-		deadline := now.Add(longestInline) // here, the context cannot end the call
-		for _, other := range []time.Time{a.slowAt, w.deadline} {
-			if other.Before(deadline) {
-				deadline = other
-			}
-		}
-		_ = a.conn.SetDeadline(deadline)
-		c.lock.Unlock()
-		runs := a.conn.requestNow(c.options.Agent, r.count)
-		c.lock.Lock()
-		if runs != nil {
-			r.finish(a, runs, nil)
+	if c.current != nil && c.current.conn != nil {
+		a := r.begin(c.current)
+		if w != nil && r.tryHere(a, w.deadline) {
 			c.background.Done()
 			return
 		}
+		r.start(a)
 	}
-	r.startTimer(a)
-	go r.work(a)
+	go r.run()
+}
+
+// tryHere returns whether the attempt has got IDs. Here, the context cannot end the call.
+func (r *refill) tryHere(a *attempt, deadline time.Time) bool {
+	c, limit := r.client, longestInline
+	for _, other := range []time.Time{a.slowAt, deadline} {
+		limit = min(limit, other.Sub(a.began))
+	}
+	c.lock.Unlock()
+	runs, failed := a.conn.request(c.options.Agent, r.count, limit)
+	c.lock.Lock()
+	if failed == nil {
+		r.finish(a, runs, nil)
+	} else if failed.Kind != ErrTimeout {
+		a.failed = failed
+	}
+	return failed == nil
 }
 
 // demand returns how many IDs to request. docs/reference/prefetch.md has the rule for the buffer; what
@@ -114,7 +114,7 @@ func (c *Client) demand(now time.Time) int {
 // them.
 func (r *refill) end() {
 	r.client.refill = nil
-	close(r.done)
+	r.notify()
 	for a := range r.attempts {
 		if a.conn != nil {
 			a.conn.Close()
@@ -128,82 +128,76 @@ func (r *refill) end() {
 
 func (r *refill) isOver() bool { return r.client.refill != r }
 
-// work makes attempts, one after the other. The first one has begun, if there is one.
-func (r *refill) work(a *attempt) {
+func (r *refill) notify() {
+	select {
+	case r.wake <- struct{}{}:
+	default: // it is to wake already
+	}
+}
+
+// run begins attempts until the refill is over.
+func (r *refill) run() {
 	c := r.client
 	defer c.background.Done()
-	if a != nil {
-		r.try(a)
-	}
 	c.lock.Lock()
 	defer c.lock.Unlock()
-	for e := r.next(); e != nil; e = r.next() {
-		a = r.begin(e)
-		r.startTimer(a)
+	for !r.isOver() {
+		wait := time.Until(r.advance())
+		if wait <= 0 {
+			continue
+		}
 		c.lock.Unlock()
-		r.try(a)
+		timer := time.NewTimer(wait)
+		select {
+		case <-timer.C:
+		case <-r.wake:
+		}
+		timer.Stop()
 		c.lock.Lock()
 	}
 }
 
-// next returns nil if there is nothing to do, or other goroutines of the refill see to it. It can unlock
-// the client meanwhile.
-func (r *refill) next() *endpoint {
-	c := r.client
-	for !r.isOver() {
-		now := time.Now()
-		switch wait := c.retryAt.Sub(now); {
-		case len(r.queue) > 0:
-			e := r.queue[0]
-			r.queue = r.queue[1:]
-			if !e.isPending {
-				return e
-			}
-		case c.waiters.Len() == 0 && now.After(r.until):
-			c.buffer.target = 0 // no refill until a call waits
-			r.end()
-		case r.isPausing:
-			return nil
-		case wait > 0:
-			r.isPausing = true
-			c.lock.Unlock()
-			pause := time.NewTimer(wait)
-			select {
-			case <-pause.C:
-			case <-r.done:
-			}
-			pause.Stop()
-			c.lock.Lock()
-			r.isPausing = false
-		default:
-			c.pause = min(max(2*c.pause, shortestPause), longestPause)
-			c.retryAt = now.Add(c.pause*3/4 + time.Duration(random(int(c.pause/2))))
-			if r.queue = c.newPass(); len(r.queue) == 0 {
-				return nil
+// advance takes the next step, unless there is an attempt that is not slow. It returns when to call it
+// again. It can unlock the client meanwhile.
+func (r *refill) advance() time.Time {
+	c, now := r.client, time.Now()
+	for a := range r.attempts {
+		if !a.isSlow && now.Before(a.slowAt) {
+			return a.slowAt
+		} else if !a.isSlow {
+			r.giveWay(a, now)
+			return now
+		}
+	}
+	switch e := c.nextEndpoint(); {
+	case e != nil && !now.Before(e.readyAt):
+		r.start(r.begin(e))
+	case c.waiters.Len() == 0 && now.After(r.until):
+		c.buffer.target = 0 // no refill until a call waits
+		r.end()
+	case e != nil:
+		return e.readyAt
+	default:
+		return now.Add(c.options.Timeout) // an attempt ends before
+	}
+	return now
+}
+
+// nextEndpoint returns the one that can be tried first. Those that have not failed since their last
+// answer come first.
+func (c *Client) nextEndpoint() (best *endpoint) {
+	for _, s := range c.servers {
+		for _, one := range s.candidates() {
+			if !one.isPending && (best == nil || one.readyAt.Before(best.readyAt)) {
+				best = one
 			}
 		}
 	}
-	return nil
+	return best
 }
 
-// newPass returns the endpoints to try. Names are resolved in each pass.
-func (c *Client) newPass() (pass []*endpoint) {
-	order := append([]*server(nil), c.servers...)
-	sort.SliceStable(order, func(i, j int) bool {
-		return order[i].lastFailure().Before(order[j].lastFailure())
-	})
-	for _, s := range order {
-		if s.name != nil && !s.name.isPending {
-			pass = append(pass, s.name)
-		} else {
-			pass = append(pass, s.inOrder()...)
-		}
-	}
-	return pass
-}
-
-// begin takes the connection of the endpoint, if there is one. Such an attempt does not keep a new pass
-// from the endpoint: a connection may have ended without a sign, while the server is well.
+// begin takes the connection of the endpoint, if there is one. Meanwhile, another attempt can try the
+// endpoint: a connection may have ended without a sign, while the server is well.
 func (r *refill) begin(e *endpoint) *attempt {
 	c, now := r.client, time.Now()
 	a := &attempt{endpoint: e, conn: e.conn, began: now, askedAt: now}
@@ -225,34 +219,35 @@ func (r *refill) begin(e *endpoint) *attempt {
 	return a
 }
 
-func (r *refill) startTimer(a *attempt) {
-	a.timer = time.AfterFunc(time.Until(a.slowAt), func() { r.giveWay(a) })
+// leaveHalf leaves half of the time until a deadline for other attempts. It returns whether this changes
+// anything.
+func (a *attempt) leaveHalf(now, deadline time.Time) bool {
+	soon := now.Add(max(deadline.Sub(now)/2, leastHurry))
+	if !soon.Before(a.slowAt) {
+		return false
+	}
+	a.slowAt = soon
+	return true
 }
 
-// leaveHalf leaves half of the time until a deadline for other attempts.
-func (a *attempt) leaveHalf(now, deadline time.Time) {
-	if soon := now.Add(max(deadline.Sub(now)/2, leastHurry)); soon.Before(a.slowAt) {
-		a.slowAt = soon
-		if a.timer != nil && a.timer.Stop() {
-			a.timer.Reset(soon.Sub(now))
-		}
-	}
+func (r *refill) start(a *attempt) {
+	r.client.background.Add(1)
+	go r.try(a)
 }
 
 // try makes an attempt, while the client is not locked.
 func (r *refill) try(a *attempt) {
 	c, limit := r.client, r.client.options.Timeout
+	defer c.background.Done()
 	var runs []run
-	var failed *failure
+	failed := a.failed
 	if a.isName() {
 		a.addresses, failed = resolve(a.context, a.address, limit)
-	} else {
-		if a.conn == nil {
-			failed = r.connect(a)
-		}
-		if failed == nil {
-			runs, failed = a.conn.request(c.options.Agent, r.count, limit)
-		}
+	} else if a.conn == nil {
+		failed = r.connect(a)
+	}
+	if a.conn != nil && failed == nil {
+		runs, failed = a.conn.request(c.options.Agent, r.count, limit)
 	}
 	c.lock.Lock()
 	defer c.lock.Unlock()
@@ -271,22 +266,11 @@ func (r *refill) connect(a *attempt) *failure {
 	return failed
 }
 
-// giveWay goes on with the next attempt while this one is under way. It has a goroutine of its own.
-func (r *refill) giveWay(a *attempt) {
-	c := r.client
-	c.lock.Lock()
-	if r.isOver() || !r.attempts[a] {
-		c.lock.Unlock()
-		return
-	}
-	c.background.Add(1)
-	a.isSlow, a.failedAt = true, time.Now()
-	if a.isName() {
-		r.queue = append(a.server.inOrder(), r.queue...) // those that were known before
-	}
-	c.report(a.late(a.failedAt))
-	c.lock.Unlock()
-	r.work(nil)
+// giveWay lets the next attempt begin while this one is under way.
+func (r *refill) giveWay(a *attempt, now time.Time) {
+	a.isSlow = true
+	a.postpone(now)
+	r.client.report(a.late(now))
 }
 
 // late returns the failure that an attempt has so far.
@@ -303,9 +287,7 @@ func (a *attempt) late(now time.Time) *failure {
 
 // finish ends an attempt, which failed if it has no result.
 func (r *refill) finish(a *attempt, runs []run, failed *failure) {
-	if a.timer != nil {
-		a.timer.Stop()
-	}
+	defer r.notify()
 	if a.cancel != nil && !r.isOver() {
 		a.cancel()
 		a.isPending = false
@@ -320,8 +302,7 @@ func (r *refill) finish(a *attempt, runs []run, failed *failure) {
 		r.fail(a, failed.of(a.endpoint))
 	case a.isName():
 		a.server.setAddresses(a.addresses)
-		a.failedAt = time.Time{}
-		r.queue = append(a.server.inOrder(), r.queue...)
+		a.postpone(time.Now())
 	default:
 		r.succeed(a, runs)
 	}
@@ -329,14 +310,17 @@ func (r *refill) finish(a *attempt, runs []run, failed *failure) {
 
 func (r *refill) fail(a *attempt, failed *failure) {
 	c := r.client
-	if failed.isStale { // it says nothing about the server
-		r.queue = append([]*endpoint{a.endpoint}, r.queue...)
+	if failed.state >= answered && a.endpoint.conn == nil {
+		a.endpoint.conn = a.conn
+	} else if a.conn != nil {
+		a.conn.Close()
+	}
+	if failed.state == stale { // it says nothing about the server
 		return
 	}
-	if failed.isAnswer && a.endpoint.conn == nil {
-		a.endpoint.conn = a.conn
+	if !a.isSlow {
+		a.postpone(time.Now())
 	}
-	a.failedAt = time.Now()
 	kept := c.failures[:0:0]
 	for _, one := range c.failures {
 		if one.endpoint != a.endpoint {
@@ -347,8 +331,6 @@ func (r *refill) fail(a *attempt, failed *failure) {
 	if failed.Kind == ErrInvalidAgent { // all servers have the same rule
 		r.end()
 		c.failAll(ErrInvalidAgent)
-	} else if a.isName() && !a.isSlow {
-		r.queue = append(a.server.inOrder(), r.queue...)
 	}
 	if !a.isSlow {
 		c.report(failed)
@@ -373,11 +355,12 @@ func (r *refill) succeed(a *attempt, runs []run) {
 	if a.roundTrip > 0 {
 		sample = (3*a.roundTrip + sample) / 4
 	}
-	a.endpoint.conn, a.failedAt, a.roundTrip = a.conn, time.Time{}, sample
+	a.endpoint.conn, a.roundTrip = a.conn, sample
+	a.server.endBackoff(a.endpoint)
 	if c.current != nil && c.current != a.endpoint {
 		c.stats.Failovers++
 	}
-	c.current, c.failures, c.pause, c.retryAt = a.endpoint, nil, 0, time.Time{}
+	c.current, c.failures = a.endpoint, nil
 	c.stats.Refills++
 	c.handOut(runs, a.askedAt, now)
 	if c.waiters.Len() > 0 {

@@ -11,7 +11,6 @@ import (
 	"fmt"
 	"net"
 	"regexp"
-	"sort"
 	"strconv"
 	"strings"
 	"time"
@@ -20,6 +19,9 @@ import (
 const (
 	defaultPort = "7609"
 	maxPath     = 107 // bytes of the path of a local socket
+
+	shortestBackoff = 10 * time.Millisecond
+	longestBackoff  = 250 * time.Millisecond
 )
 
 var serverPattern = regexp.MustCompile(
@@ -31,7 +33,8 @@ type endpoint struct {
 	server           *server
 	network, address string        // no network: a name
 	conn             *connection   // idle; can be nil
-	failedAt         time.Time     // zero: it has not failed since its last answer
+	backoff          time.Duration // doubles with each failure
+	readyAt          time.Time     // when it can be tried; zero: it has not failed since its last answer
 	roundTrip        time.Duration // 0: not known
 	isPending        bool          // an attempt is under way, not on an older connection
 }
@@ -119,29 +122,27 @@ func (s *server) setAddresses(hosts []string) {
 	shuffle(s.endpoints)
 }
 
-// inOrder returns the endpoints that can be tried: first those that have not failed since their last
-// answer, then those that failed longest ago.
-func (s *server) inOrder() (order []*endpoint) {
-	for _, one := range s.endpoints {
-		if !one.isPending {
-			order = append(order, one)
-		}
+// candidates returns the name, which is resolved before each new connection, and the addresses.
+func (s *server) candidates() []*endpoint {
+	if s.name == nil {
+		return s.endpoints
 	}
-	sort.SliceStable(order, func(i, j int) bool { return order[i].failedAt.Before(order[j].failedAt) })
-	return order
+	return append([]*endpoint{s.name}, s.endpoints...)
 }
 
-// lastFailure returns when its best endpoint failed.
-func (s *server) lastFailure() (last time.Time) {
-	if s.name != nil {
-		last = s.name.failedAt
-	}
-	for i, one := range s.endpoints {
-		if i == 0 || one.failedAt.Before(last) {
-			last = one.failedAt
+// postpone begins a backoff.
+func (e *endpoint) postpone(now time.Time) {
+	e.backoff = min(max(2*e.backoff, shortestBackoff), longestBackoff)
+	e.readyAt = now.Add(e.backoff*3/4 + time.Duration(random(int(e.backoff/2))))
+}
+
+// endBackoff is for an endpoint that has answered, and its name.
+func (s *server) endBackoff(e *endpoint) {
+	for _, one := range []*endpoint{e, s.name} {
+		if one != nil {
+			one.backoff, one.readyAt = 0, time.Time{}
 		}
 	}
-	return last
 }
 
 // resolve ends early if ctx is cancelled.

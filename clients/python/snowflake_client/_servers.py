@@ -18,12 +18,10 @@ from .errors import (Attempt, ClockError, ClosedError, InvalidAgentError, Snowfl
 log = logging.getLogger("snowflake_client")
 log.addHandler(logging.NullHandler())  # silent unless the program configures logging
 
-_FIRST_BACKOFF, _LONGEST_BACKOFF = 0.1, 10.0
-_LONGEST_PACE = 0.25  # between attempts at an endpoint while no server answers
+_FIRST_BACKOFF, _LONGEST_BACKOFF = 0.1, 0.25
 _LONGEST_HINT = 2.0  # of what a server's retry_after_ms can ask for
 _SHORTEST_ATTEMPT, _LONGEST_ATTEMPT, _ROUND_TRIPS = 0.1, 0.25, 4
 _DOUBLINGS = 5
-_SINGLE_CALLS = 100  # of get_id, for one batch
 
 
 class Signal(Protocol):
@@ -52,19 +50,17 @@ class Io(Protocol):
 
 
 class _Backoff:
-    """Doubles the pause with each failure. Until `retry_at` the endpoint is not used; until `until`
-    others are preferred."""
-    _pause = until = retry_at = 0.0
+    """Doubles the pause with each failure."""
+    _pause = 0.0
+    retry_at = 0.0  # 0: no failure since the last answer
 
     def begin(self, hint: float = 0.0) -> None:
         self._pause = min(max(self._pause * 2, _FIRST_BACKOFF), _LONGEST_BACKOFF)
-        now, jitter = monotonic(), random.uniform(0.75, 1.25)
-        hint = min(hint, _LONGEST_HINT)
-        self.until = now + max(self._pause * jitter, hint)
-        self.retry_at = now + max(min(self._pause, _LONGEST_PACE) * jitter, hint)
+        self.retry_at = monotonic() + max(self._pause * random.uniform(0.75, 1.25),
+                                          min(hint, _LONGEST_HINT))
 
     def end(self) -> None:
-        self._pause = self.until = self.retry_at = 0.0
+        self._pause = self.retry_at = 0.0
 
 
 class _Endpoint:
@@ -115,13 +111,9 @@ class _Server:
                           for family, address in dict.fromkeys(found)]
         random.shuffle(self.endpoints)
 
-    def backoffs(self) -> List[_Backoff]:
-        return [endpoint.backoff for endpoint in self.endpoints] or [self.backoff]
-
-    def preferred_at(self) -> float:
-        """Returns 0 if an endpoint has no backoff now."""
-        until = min(backoff.until for backoff in self.backoffs())
-        return until if until > monotonic() else 0.0
+    def retry_at(self) -> float:
+        return min(backoff.retry_at for backoff in
+                   [endpoint.backoff for endpoint in self.endpoints] or [self.backoff])
 
 
 class ServerPool:
@@ -180,13 +172,13 @@ class ServerPool:
     @property
     def retry_at(self) -> float:
         """When an endpoint can be asked."""
-        return min(backoff.retry_at for server in self._servers for backoff in server.backoffs())
+        return min(server.retry_at() for server in self._servers)
 
     def _in_order(self) -> List[_Server]:
         if self._connection and self._connection.is_open and len(self._servers) == 1:
             return self._servers
         turned = self._servers[self._current:] + self._servers[:self._current]
-        return sorted(turned, key=_Server.preferred_at)
+        return sorted(turned, key=_Server.retry_at)
 
     def _note_answer(self, server: _Server) -> None:
         previous = self._servers[self._current]
@@ -229,7 +221,7 @@ class ServerPool:
                 server.backoff.begin()
                 self._note_failure(server, "", failure)
         for endpoint in sorted(server.endpoints, key=lambda each: (each is not stale,
-                                                                   each.backoff.until)):
+                                                                   each.backoff.retry_at)):
             now = monotonic()
             if now >= self._deadline:
                 break
@@ -301,11 +293,10 @@ class ServerPool:
     async def _request(self, connection: Connection, endpoint: _Endpoint, count: int) -> List[int]:
         limit = self._limit()
         while True:
-            method, asked = METHODS[endpoint.method], min(count, endpoint.limit)
+            method = METHODS[endpoint.method]
+            asked = 1 if method == "get_id" else min(count, endpoint.limit)
             self.requested_at = monotonic()
             try:
-                if method == "get_id":
-                    return await self._single_ids(connection, min(asked, _SINGLE_CALLS), limit)
                 ids = await self._call(connection, method, asked, limit)
                 self.round_trip = monotonic() - self.requested_at
                 return ids
@@ -316,17 +307,6 @@ class ServerPool:
                     endpoint.limit = asked // 2
                 else:
                     raise
-
-    async def _single_ids(self, connection: Connection, count: int, limit: float) -> List[int]:
-        ids: List[int] = []
-        for _ in range(count):
-            began = monotonic()
-            ids += await self._call(connection, "get_id", 1, limit)
-            self.round_trip = monotonic() - began
-        if any(one >= other for one, other in zip(ids, ids[1:])):
-            connection.close()
-            raise Failure("unreachable", "its IDs do not increase")
-        return ids
 
     async def _call(self, connection: Connection, method: str, count: int,
                     limit: float) -> List[int]:

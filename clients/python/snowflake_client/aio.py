@@ -3,8 +3,7 @@
 import asyncio
 import socket
 from time import monotonic
-from types import TracebackType
-from typing import Any, Coroutine, Dict, List, Optional, Protocol, Set, Type, TypeVar
+from typing import Any, Coroutine, Dict, List, Optional, Protocol, Set, TypeVar
 
 from ._codec import Failure
 from ._engine import Client, Engine, Stats
@@ -86,8 +85,7 @@ class AsyncSnowflake(Client):
     async def __aenter__(self) -> "AsyncSnowflake":
         return self
 
-    async def __aexit__(self, kind: Optional[Type[BaseException]], error: Optional[BaseException],
-                        traceback: Optional[TracebackType]) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.close()
 
 

@@ -8,8 +8,7 @@ import threading
 import warnings
 import weakref
 from time import monotonic
-from types import TracebackType
-from typing import Any, Callable, Coroutine, List, Optional, Protocol, Type, TypeVar
+from typing import Any, Callable, Coroutine, List, Optional, Protocol, TypeVar
 
 from ._codec import MAX_FRAME_BYTES, Failure
 from ._engine import Client, Engine, Stats
@@ -92,8 +91,7 @@ class Snowflake(Client):
     def __enter__(self) -> "Snowflake":
         return self
 
-    def __exit__(self, kind: Optional[Type[BaseException]], error: Optional[BaseException],
-                 traceback: Optional[TracebackType]) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def __del__(self) -> None:
@@ -285,7 +283,7 @@ def check_frame(data: bytes) -> bytes:
 
 def _renew_all() -> None:
     for client in list(_clients):
-        client._current_engine()
+        client._current_engine()  # pyright: ignore[reportPrivateUsage]
 
 
 if hasattr(os, "register_at_fork"):

@@ -10,7 +10,7 @@ import subprocess
 import tempfile
 import threading
 from collections import deque
-from typing import IO, Deque, Iterator, List, Optional
+from typing import IO, Deque, Generator, List, Optional
 
 from ._options import check_count
 from .errors import ClosedError, SnowflakeError
@@ -89,7 +89,7 @@ class AsyncFakeSnowflake:
 
 @contextlib.contextmanager
 def running_server(*options: str, program: str = "snowflaked",
-                   listen: str = "127.0.0.1:0") -> Iterator[str]:
+                   listen: str = "127.0.0.1:0") -> Generator[str, None, None]:
     """Yields the address of a server that runs until the end of the block. Raises RuntimeError if
     it does not start."""
     with tempfile.TemporaryDirectory() as directory, subprocess.Popen(
@@ -117,7 +117,8 @@ def running_server(*options: str, program: str = "snowflaked",
 
 
 def _wait_until_ready(log: IO[str]) -> str:
-    lines, address = [], ""
+    lines: List[str] = []
+    address = ""
     for line in log:
         lines.append(line)
         match = re.search(r" event=listening address=(\S+)", line)

@@ -110,7 +110,7 @@ class Names(Case):
             with self.slow_names(end, began), \
                     self.short_attempts(lambda pool: pool._connection is None):  # to resolve it
                 client.next_id()
-            self.assertGreater(backoff.until, 0)
+            self.assertGreater(backoff.retry_at, 0)
             backoff.retry_at = time.monotonic() + LONG_S
         self.assertEqual(len(began), 1)
         end.set()

@@ -46,7 +46,8 @@ class Installed(Case):
         cls.place = pathlib.Path(made.name)
         # pip builds where the sources are, so they are a copy
         shutil.copytree(PACKAGE, cls.place / "source",
-                        ignore=shutil.ignore_patterns("__pycache__", "build", "*.egg-info"))
+                        ignore=shutil.ignore_patterns("__pycache__", "build", "*.egg-info",
+                                                      "node_modules"))
         run(sys.executable, "-m", "pip", "wheel", "--quiet", "--no-build-isolation", "--no-deps",
             "--no-index", "--wheel-dir", cls.place, cls.place / "source", cwd=cls.place)
         cls.wheel, = cls.place.glob("*.whl")
@@ -101,14 +102,26 @@ class Installed(Case):
 
 
 class Typed(Case):
+    """The package, and that clients and fakes satisfy the protocols."""
+
+    def setUp(self):
+        made = tempfile.TemporaryDirectory()
+        self.addCleanup(made.cleanup)
+        self.place = pathlib.Path(made.name)
+        shutil.copy(PACKAGE / "pyproject.toml", self.place)
+        shutil.copytree(PACKAGE / "snowflake_client", self.place / "snowflake_client",
+                        ignore=shutil.ignore_patterns("__pycache__"))
+        (self.place / "program.py").write_text(ASSIGNED)
+
     @unittest.skipUnless(importlib.util.find_spec("mypy"), "mypy is not installed")
     def test_mypy(self):
-        """That of Debian: the package, and that clients and fakes satisfy the protocols."""
-        with tempfile.TemporaryDirectory() as directory:
-            program = pathlib.Path(directory) / "program.py"
-            program.write_text(ASSIGNED)
-            run(sys.executable, "-m", "mypy", "--strict", "--python-version", "3.10",
-                "--cache-dir", directory, PACKAGE / "snowflake_client", program, cwd=PACKAGE)
+        """That of Debian."""
+        run(sys.executable, "-m", "mypy", "--strict", "--python-version", "3.10", ".",
+            cwd=self.place)
+
+    def test_pyright(self):
+        run(PACKAGE / "tests" / "node_modules" / ".bin" / "pyright", "snowflake_client",
+            "program.py", cwd=self.place)
 
 
 class Tree(Case):

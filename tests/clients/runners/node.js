@@ -158,6 +158,17 @@ async function plain({ server, seconds }) {
   }
 }
 
+async function redis({ port, seconds }) {
+  const { createClient } = require(require.resolve('@redis/client', { paths: [PACKAGE] }));
+  const connected = createClient({ socket: { port } });
+  await connected.connect();
+  try {
+    return await speed(() => connected.incr('ids'), seconds);
+  } finally {
+    await connected.quit();
+  }
+}
+
 async function nextThenClose(_, lines) {
   const call = outcome(() => client.nextId());
   await lines.next();
@@ -179,6 +190,7 @@ const DO = {
   pace,
   speed: ({ seconds }) => speed(() => client.nextId(), seconds),
   plain,
+  redis,
   fork: () => ({ unsupported: 'Node cannot fork' }),
   next_then_close: nextThenClose,
   close: () => {

@@ -85,6 +85,12 @@ class PythonRunner(Runner):
         finally:
             transport.close()
 
+    def do_redis(self, port, seconds):
+        import redis  # only bench/run installs it
+
+        with redis.Redis(port=port) as client:
+            return speed(lambda: client.incr("ids"), seconds)
+
 
 def speed(call, seconds):
     done, began, took = 0, time.perf_counter(), 0.0

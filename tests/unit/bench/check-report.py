@@ -102,7 +102,8 @@ JUST_MET = {
     ("pool", pools.POOL, pools.KILL_POINT): {"failed": 0, "longest_us": 4999},
     **{("clients", name, clients.POINT): {"plain_per_s": 1000, "ids_per_s": 20000, "p50_us": 1,
                                           "p99_us": 99.9, "longest_us": 500, "failed": 0,
-                                          "late_ms": 49.9}
+                                          "late_ms": 49.9, "calls_per_s": 900,
+                                          "redis_per_s": 900}
        for name in clients.LANGUAGES},
 }
 COST = {BARE: {"calls_per_s": 1000000, "cpu_us_per_call": 1.0},
@@ -195,6 +196,8 @@ BROKEN = [
                             ({"p99_us": 100}, "p99 of next_id"),
                             ({"failed": 1}, "calls that failed"),
                             ({"late_ms": 50}, "end of a call that no server answers"))),
+    *((("clients", name, clients.POINT), {"calls_per_s": 899},
+       f"{name}: calls a second without prefetch") for name in clients.REDIS),
 ]
 
 

@@ -9,7 +9,9 @@ import java.nio.BufferUnderflowException;
 import java.nio.ByteBuffer;
 import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
+import java.util.HashMap;
 import java.util.List;
+import java.util.Locale;
 import java.util.Map;
 
 /** Thrift's framed binary protocol with the strict header, as far as the calls for IDs need it. An
@@ -17,12 +19,10 @@ import java.util.Map;
 final class Codec {
 	static final int MAX_FRAME = 1 << 20; // bytes: five times the longest reply
 	static final int MAX_BATCH = 10_000; // IDs of one call
-	private static final int MAX_DEPTH = 16; // of values that are skipped
+	private static final int MAX_DEPTH = 16; // of values in values
 	private static final int CALL = 0x80010001, REPLY = 0x80010002, EXCEPTION = 0x80010003;
-	private static final byte STOP = 0, I32 = 8, I64 = 10, STRING = 11, STRUCT = 12, MAP = 13, SET = 14,
-		LIST = 15;
-	/** The sizes of types in bytes: bool, byte, double, i16, i32, i64. Others have -1. */
-	private static final byte[] SIZES = {-1, -1, 1, 1, 8, -1, 2, -1, 4, -1, 8};
+	private static final byte STOP = 0, BOOL = 2, BYTE = 3, DOUBLE = 4, I16 = 6, I32 = 8, I64 = 10,
+		STRING = 11, STRUCT = 12, MAP = 13, SET = 14, LIST = 15;
 	private static final int UNKNOWN_METHOD = 1, INTERNAL_ERROR = 6; // types of a TApplicationException
 	/** The kinds of the exceptions by their field in a reply. The last one is InvalidCount. */
 	private static final Kind[] TYPED = {null, Kind.CLOCK, Kind.INVALID_AGENT, Kind.UNAVAILABLE,
@@ -33,15 +33,9 @@ final class Codec {
 
 	/** The calls for IDs, in order of preference. Old servers lack the first ones. */
 	enum Method {
-		GET_ID_RUNS("get_id_runs", STRUCT), GET_IDS("get_ids", I64), GET_ID("get_id", I64);
+		GET_ID_RUNS, GET_IDS, GET_ID;
 
-		private final String name;
-		private final byte element; // the type of the list's elements, or of the result
-
-		Method(String name, byte element) {
-			this.name = name;
-			this.element = element;
-		}
+		private final String thriftName = name().toLowerCase(Locale.ROOT);
 
 		boolean isBatch() {
 			return this != GET_ID;
@@ -53,16 +47,7 @@ final class Codec {
 		}
 	}
 
-	/** Reads a field of a struct, or returns false, so that it is skipped. */
-	private interface Field {
-		boolean read(short id, byte type) throws ProtocolException;
-	}
-
 	private final ByteBuffer in;
-	private List<Run> runs; // the result
-	private String text = ""; // of the exception, with its number
-	private long number;
-	private long first, count; // of an IdRun
 
 	private Codec(ByteBuffer in) {
 		this.in = in;
@@ -72,7 +57,7 @@ final class Codec {
 	static byte[] call(Method method, int sequence, String agent, int count) {
 		ByteBuffer out = ByteBuffer.allocate(64 + agent.length());
 
-		putText(out.putInt(0).putInt(CALL), method.name).putInt(sequence);
+		putText(out.putInt(0).putInt(CALL), method.thriftName).putInt(sequence);
 		putText(out.put(STRING).putShort((short) 1), agent);
 		if (method.isBatch())
 			out.put(I32).putShort((short) 2).putInt(count);
@@ -101,18 +86,21 @@ final class Codec {
 		String name = text();
 		int answered = in.getInt();
 
-		check(name.equals(method.name) && answered == sequence, "the reply to %.40s with sequence ID %d, "
-			+ "not to %s with %d", name, answered, method.name, sequence);
+		check(name.equals(method.thriftName) && answered == sequence, "the reply to %.40s with sequence "
+			+ "ID %d, not to %s with %d", name, answered, method.thriftName, sequence);
 		check(header == REPLY || header == EXCEPTION, "header %#08x", header);
-		Failure refusal = header == EXCEPTION ? legacy() : result(method);
+		Map<Short, Object> fields = struct(0);
 		check(!in.hasRemaining(), "%d bytes after the message", in.remaining());
-		if (refusal != null)
-			throw refusal;
-		return runs;
+		if (header == EXCEPTION)
+			throw legacy(get(fields, 1, ""), get(fields, 2, 0));
+		for (int id = 1; id < TYPED.length && method.isBatch(); id++)
+			if (fields.get((short) id) instanceof Map<?, ?> error)
+				throw refusal(TYPED[id], get(error, 1, ""), get(error, 2, 0L),
+					id == TYPED.length - 1 ? Type.INVALID_COUNT : Type.ANSWER);
+		return ids(fields.get((short) 0), method);
 	}
 
-	private Failure legacy() throws ProtocolException {
-		exception(I32);
+	private static Failure legacy(String text, int number) {
 		String[] parts = text.split(": ", 2);
 		Kind kind = number == INTERNAL_ERROR ? LEGACY.get(parts[0]) : null;
 		return refusal(kind == null ? Kind.UNREACHABLE : kind, kind == null ? text
@@ -123,58 +111,21 @@ final class Codec {
 		return new Failure(kind, "the server refused: " + text, null, retryAfterMs, type);
 	}
 
-	/** Reads the fields of a reply: 0 is the result, the others are exceptions. */
-	private Failure result(Method method) throws ProtocolException {
-		Failure[] refusal = {null};
-
-		fields(0, (id, type) -> {
-			if (id == 0 && type == (method.isBatch() ? LIST : I64)) {
-				check(runs == null, "two results");
-				runs = ids(method);
-			} else if (id >= 1 && id < TYPED.length && type == STRUCT && method.isBatch()) {
-				exception(I64);
-				refusal[0] = refusal(TYPED[id], text, number,
-					id == TYPED.length - 1 ? Type.INVALID_COUNT : Type.ANSWER);
-			} else {
-				return false;
-			}
-			return true;
-		});
-		check(runs != null || refusal[0] != null, "no result");
-		return refusal[0];
-	}
-
-	/** Reads an i64, a list of them, or a list of IdRun. */
-	private List<Run> ids(Method method) throws ProtocolException {
+	/** Returns the IDs in an i64, a list of them, or a list of IdRun. */
+	private static List<Run> ids(Object result, Method method) throws ProtocolException {
 		List<Run> found = new ArrayList<>(1);
-		int size = 1;
 
-		if (method.isBatch()) {
-			byte element = in.get();
-			check(element == method.element, "a list of type %d", element);
-			size = in.getInt();
-			check(size >= 0, "a list of %d elements", size);
-		}
-		for (; size > 0; size--) { // each has one byte or more
-			first = method.element == I64 ? in.getLong() : 0;
-			count = 1;
-			if (method.element == STRUCT)
-				fields(1, (id, type) -> {
-					if (id == 1 && type == I64)
-						first = in.getLong();
-					else if (id == 2 && type == I32)
-						count = in.getInt();
-					else
-						return false;
-					return true;
-				});
-			extend(found, first, count);
-		}
+		check(method.isBatch() ? result instanceof List : result instanceof Long, "no result");
+		for (Object one : result instanceof List<?> list ? list : List.of(result))
+			if (one instanceof Map<?, ?> run)
+				extend(found, get(run, 1, 0L), get(run, 2, 0));
+			else
+				extend(found, one instanceof Long id ? id : 0, 1);
 		return found;
 	}
 
 	/** Appends IDs, which must be valid and greater than those before. */
-	static void extend(List<Run> runs, long first, long count) throws ProtocolException {
+	private static void extend(List<Run> runs, long first, long count) throws ProtocolException {
 		Run before = runs.isEmpty() ? null : runs.get(runs.size() - 1);
 
 		check(first > 0 && count >= 1 && count <= MAX_BATCH && first <= Long.MAX_VALUE - count + 1,
@@ -186,60 +137,62 @@ final class Codec {
 			runs.add(new Run(first, (int) count));
 	}
 
-	/** Reads a struct of a text and a number. */
-	private void exception(byte numberType) throws ProtocolException {
-		text = "";
-		number = 0;
-		fields(1, (id, type) -> {
-			if (id == 1 && type == STRING)
-				text = text();
-			else if (id == 2 && type == numberType)
-				number = type == I64 ? in.getLong() : in.getInt();
-			else
-				return false;
-			return true;
-		});
+	/** Returns a field, if the struct has one with the type of the default. */
+	private static <T> T get(Map<?, ?> struct, int id, T otherwise) {
+		Object found = struct.get((short) id);
+
+		@SuppressWarnings("unchecked") // it was checked
+		T value = otherwise.getClass().isInstance(found) ? (T) found : otherwise;
+		return value;
 	}
 
 	private String text() {
-		byte[] bytes = new byte[length(in.getInt())];
+		byte[] bytes = new byte[bounded(in.getInt())];
 
 		in.get(bytes);
 		return new String(bytes, StandardCharsets.UTF_8);
 	}
 
-	private int length(int length) {
+	private int bounded(int length) {
 		if (length < 0 || length > in.remaining())
 			throw new BufferUnderflowException();
 		return length;
 	}
 
-	private void fields(int depth, Field field) throws ProtocolException {
-		for (byte type = in.get(); type != STOP; type = in.get())
-			if (!field.read(in.getShort(), type))
-				skip(type, depth + 1);
+	private Map<Short, Object> struct(int depth) throws ProtocolException {
+		Map<Short, Object> fields = new HashMap<>();
+
+		for (byte type = in.get(); type != STOP; type = in.get()) {
+			short id = in.getShort();
+			check(fields.put(id, value(type, depth + 1)) == null, "field %d comes twice", id);
+		}
+		return fields;
 	}
 
-	private void skip(byte type, int depth) throws ProtocolException {
+	/** Reads a value. That of a map is a list of its keys and values. */
+	private Object value(byte type, int depth) throws ProtocolException {
 		check(depth <= MAX_DEPTH, "values are nested too deeply");
-		if (type >= 0 && type < SIZES.length && SIZES[type] > 0) {
-			in.position(in.position() + length(SIZES[type]));
-		} else if (type == STRING) {
-			in.position(length(in.getInt()) + in.position());
-		} else if (type == STRUCT) {
-			fields(depth, (id, field) -> false);
-		} else {
-			check(type == MAP || type == SET || type == LIST, "a value of type %d", type);
-			byte key = type == MAP ? in.get() : STOP;
-			byte value = in.get();
-			int left = in.getInt();
-			check(left >= 0, "a container of %d elements", left);
-			for (; left > 0; left--) { // each has one byte or more
-				if (type == MAP)
-					skip(key, depth + 1);
-				skip(value, depth + 1);
-			}
-		}
+		return switch (type) {
+		case BOOL, BYTE -> in.get();
+		case I16 -> in.getShort();
+		case I32 -> in.getInt();
+		case I64 -> in.getLong();
+		case DOUBLE -> in.getDouble();
+		case STRING -> text();
+		case STRUCT -> struct(depth);
+		case MAP -> list(depth, in.get(), in.get());
+		case SET, LIST -> list(depth, in.get());
+		default -> throw new ProtocolException("a value of type " + type);
+		};
+	}
+
+	private List<Object> list(int depth, byte... types) throws ProtocolException {
+		List<Object> values = new ArrayList<>();
+
+		for (int left = bounded(in.getInt()); left > 0; left--) // each has one byte or more
+			for (byte type : types)
+				values.add(value(type, depth + 1));
+		return values;
 	}
 
 	private static void check(boolean isRight, String format, Object... values)

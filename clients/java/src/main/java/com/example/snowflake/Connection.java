@@ -19,7 +19,6 @@ import java.net.StandardProtocolFamily;
 import java.nio.ByteBuffer;
 import java.nio.channels.Channels;
 import java.nio.channels.SocketChannel;
-import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
 import java.util.Locale;
@@ -35,7 +34,6 @@ import javax.net.ssl.SSLSocketFactory;
  * what is under way. */
 final class Connection implements Closeable {
 	private static final Cleaner CLEANER = Cleaner.create(); // for clients that are not closed
-	private static final long SINGLES_NS = TimeUnit.MILLISECONDS.toNanos(20); // see requestOnce()
 
 	private final Endpoint to;
 	private final Closeable plain; // a Socket, or for a local socket a SocketChannel
@@ -120,9 +118,12 @@ final class Connection implements Closeable {
 	 * @param deadlineNs 0: none; else the connection must be one that can time out */
 	List<Run> request(String agent, int count, long deadlineNs) throws Failure {
 		for (;;) {
-			int asked = Math.min(count, limit);
+			int asked = method.isBatch() ? Math.min(count, limit) : 1;
 			try {
-				List<Run> runs = requestOnce(agent, asked, deadlineNs);
+				List<Run> runs = call(agent, asked, deadlineNs);
+				int got = runs.stream().mapToInt(run -> run.count).sum();
+				if (got != asked)
+					throw new ProtocolException(got + " IDs instead of " + asked);
 				hasAnswered = true;
 				return runs;
 			} catch (Failure e) {
@@ -140,24 +141,6 @@ final class Connection implements Closeable {
 				throw broken(e);
 			}
 		}
-	}
-
-	/** A request of several IDs is several calls of get_id, in a limited time, if the server has no
-	 * other. */
-	private List<Run> requestOnce(String agent, int count, long deadlineNs)
-			throws IOException, Failure {
-		if (method.isBatch()) {
-			List<Run> runs = call(agent, count, deadlineNs);
-			if (sum(runs) != count)
-				throw new ProtocolException(sum(runs) + " IDs instead of " + count);
-			return runs;
-		}
-		List<Run> runs = new ArrayList<>();
-		long beganNs = System.nanoTime();
-		do {
-			Codec.extend(runs, call(agent, 1, deadlineNs).get(0).next, 1);
-		} while (sum(runs) < count && System.nanoTime() - beganNs < SINGLES_NS);
-		return runs;
 	}
 
 	boolean canTimeOut() {
@@ -217,14 +200,6 @@ final class Connection implements Closeable {
 
 	private int frameLength() {
 		return ByteBuffer.wrap(received).getInt();
-	}
-
-	private static int sum(List<Run> runs) {
-		int sum = 0;
-
-		for (Run run : runs)
-			sum += run.count;
-		return sum;
 	}
 
 	private Failure broken(IOException error) {

@@ -6,34 +6,30 @@ import com.example.snowflake.Buffer.Run;
 import com.example.snowflake.Failure.Type;
 import java.net.InetAddress;
 import java.net.UnknownHostException;
-import java.util.ArrayDeque;
-import java.util.ArrayList;
-import java.util.Comparator;
 import java.util.LinkedHashSet;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import java.util.concurrent.CompletableFuture;
-import java.util.concurrent.ThreadLocalRandom;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.locks.Condition;
+import java.util.stream.Stream;
 
 /** A refill gets IDs for all calls that wait, and for the buffer. A client has one at a time.
  *
  * It tries the endpoints one after the other. If one fails, or does not answer soon, the next one is
- * tried; the slow one can still answer, and the first answer wins. After a pass over all endpoints there
- * is a pause, and then the next pass, until an answer comes or no call waits.
+ * tried; the slow one can still answer, and the first answer wins. While all fail, each is tried again
+ * after its backoff, until an answer comes or no call waits.
  *
  * Each request has a thread, which makes the next request if its own fails. If it is slow, its timer
  * starts a thread that makes the next one. The client's lock guards all fields. */
 final class Refill {
 	private static final long MS = TimeUnit.MILLISECONDS.toNanos(1);
-	private static final long SHORTEST_PAUSE_NS = 10 * MS; // between two passes, at first
-	private static final long LONGEST_PAUSE_NS = 250 * MS;
 	private static final long LEAST_PATIENCE_NS = 50 * MS; // with an endpoint
 	private static final long LONGEST_PATIENCE_NS = 250 * MS;
 	private static final long LEAST_SHARE_NS = 5 * MS; // the same if a call has little time left
 	private static final long LONGEST_INLINE_NS = 50 * MS;
+	private static final long POLL_NS = 10 * MS; // while requests of an earlier refill end
 
 	/** A request to an endpoint, or the resolution of a name. */
 	final class Request {
@@ -47,8 +43,8 @@ final class Refill {
 		private boolean isExpired;
 		private CompletableFuture<Void> timer; // null while the request is in the thread of a caller
 
-		/** Takes the connection of the endpoint, if there is one. Such a request does not keep a new pass
-		 * from the endpoint: a connection may have ended without a sign, while the server is well. */
+		/** Takes the connection of the endpoint, if there is one. Meanwhile, another request can try the
+		 * endpoint: a connection may have ended without a sign, while the server is well. */
 		Request(Endpoint endpoint) {
 			this.endpoint = endpoint;
 			connection = endpoint.connection;
@@ -99,9 +95,7 @@ final class Refill {
 				if (isOver() || !requests.contains(this) || isSlow)
 					return;
 				isSlow = true;
-				endpoint.failedNs = Snowflake.now();
-				if (endpoint.isName())
-					queueFirst(endpoint.server.inOrder()); // those that were known before
+				endpoint.postpone();
 				client.report(failureSoFar(), endpoint);
 				timer = Background.after(endNs() - Snowflake.now(), this::expire);
 			} finally {
@@ -176,16 +170,15 @@ final class Refill {
 	private final Snowflake client;
 	private final int count; // IDs to request
 	private final long untilNs; // when it ends if no call waits
-	private final ArrayDeque<Endpoint> queue = new ArrayDeque<>(); // to be tried in this pass
 	private final Set<Request> requests = new LinkedHashSet<>();
-	private final Condition ended;
-	private boolean isPausing;
+	private final Condition changed; // for the thread that is pausing
+	boolean isPausing;
 
 	Refill(Snowflake client, int count, long nowNs) {
 		this.client = client;
 		this.count = count;
 		untilNs = nowNs + client.options.timeoutNs();
-		ended = client.lock.newCondition();
+		changed = client.lock.newCondition();
 	}
 
 	/** Begins. If a thread waits and there is a connection, the first request begins in this thread. */
@@ -251,52 +244,28 @@ final class Refill {
 
 	/** Begins the next request. Returns null if there is none, or another thread is about to begin it. */
 	private Request next() {
+		changed.signalAll();
 		while (!isOver()) {
 			long nowNs = Snowflake.now();
-			if (!queue.isEmpty()) {
-				Endpoint endpoint = queue.remove();
-				if (!endpoint.isPending)
-					return new Request(endpoint).startTimer();
+			Endpoint endpoint = client.nextEndpoint();
+			if (endpoint != null && endpoint.readyNs <= nowNs) {
+				return new Request(endpoint).startTimer();
 			} else if (client.waiters.isEmpty() && nowNs > untilNs) {
 				client.buffer.pauseRefills();
 				end();
-			} else if (isPausing) {
+			} else if (isPausing || endpoint == null && !requests.isEmpty()) {
 				return null;
-			} else if (client.retryNs > nowNs) {
+			} else {
 				isPausing = true;
 				try {
-					ended.awaitNanos(client.retryNs - nowNs);
+					changed.awaitNanos(endpoint == null ? POLL_NS : endpoint.readyNs - nowNs);
 				} catch (InterruptedException e) {
 					// the hook of the program interrupted its thread
 				}
 				isPausing = false;
-			} else {
-				client.pauseNs = Math.min(Math.max(2 * client.pauseNs, SHORTEST_PAUSE_NS),
-					LONGEST_PAUSE_NS);
-				client.retryNs = nowNs + client.pauseNs * 3 / 4
-					+ ThreadLocalRandom.current().nextLong(client.pauseNs / 2);
-				queue.addAll(newPass()); // none: each has a request
 			}
 		}
 		return null;
-	}
-
-	/** Returns the endpoints to try. Names are resolved in each pass. */
-	List<Endpoint> newPass() {
-		List<Endpoint> pass = new ArrayList<>();
-
-		client.servers.stream().sorted(Comparator.comparingLong(Server::failedNs)).forEach(server -> {
-			if (server.isName() && !server.name.isPending)
-				pass.add(server.name);
-			else
-				pass.addAll(server.inOrder());
-		});
-		return pass;
-	}
-
-	private void queueFirst(List<Endpoint> endpoints) {
-		for (int i = endpoints.size(); i-- > 0;)
-			queue.addFirst(endpoints.get(i));
 	}
 
 	/** Takes the deadline of a further call into account. */
@@ -319,7 +288,7 @@ final class Refill {
 	/** Cancels what is under way. */
 	void end() {
 		client.refill = null;
-		ended.signalAll();
+		changed.signalAll();
 		for (Request request : requests)
 			if (request.connection != null)
 				request.connection.close();
@@ -347,8 +316,7 @@ final class Refill {
 			failRequest(request, failure);
 		} else if (addresses != null) {
 			endpoint.server.setAddresses(addresses);
-			endpoint.failedNs = 0;
-			queueFirst(endpoint.server.inOrder());
+			endpoint.postpone();
 		} else {
 			succeed(request, runs);
 		}
@@ -357,21 +325,18 @@ final class Refill {
 	private void failRequest(Request request, Failure failure) {
 		Endpoint endpoint = request.endpoint;
 
-		if (failure.type == Type.STALE) { // the server can be well
-			queue.addFirst(endpoint);
+		if (failure.type == Type.STALE) // the server can be well
 			return;
-		}
-		endpoint.failedNs = Snowflake.now();
 		client.failures.remove(endpoint); // so that it becomes the last one
 		client.failures.put(endpoint, failure);
 		if (failure.kind == Kind.INVALID_AGENT) { // all servers have the same rule
 			end();
 			client.failAll(null);
-		} else if (endpoint.isName() && !request.isSlow) {
-			queueFirst(endpoint.server.inOrder());
 		}
-		if (!request.isSlow)
+		if (!request.isSlow) {
+			endpoint.postpone();
 			client.report(failure, endpoint);
+		}
 	}
 
 	private void succeed(Request request, List<Run> runs) {
@@ -382,7 +347,7 @@ final class Refill {
 		end();
 		client.disconnect(); // other endpoints
 		endpoint.connection = request.connection;
-		endpoint.failedNs = 0;
+		Stream.of(endpoint, endpoint.server.mainEndpoint()).forEach(Endpoint::endBackoff);
 		endpoint.roundTripNs = endpoint.roundTripNs == 0 ? sampleNs
 			: (3 * endpoint.roundTripNs + sampleNs) / 4;
 		client.succeed(endpoint, runs, request.askedNs, nowNs);

@@ -9,10 +9,10 @@ import java.net.UnknownHostException;
 import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
 import java.util.Collections;
-import java.util.Comparator;
 import java.util.List;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
+import java.util.stream.Stream;
 
 /** A server, as the client was given it: an endpoint, or a name that is resolved to several. */
 final class Server {
@@ -102,17 +102,9 @@ final class Server {
 		endpoints = made;
 	}
 
-	/** Returns the endpoints that can be tried: first those that have not failed since their last
-	 * answer, then those that failed longest ago. */
-	List<Endpoint> inOrder() {
-		return endpoints.stream().filter(one -> !one.isPending)
-			.sorted(Comparator.comparingLong(one -> one.failedNs)).toList();
-	}
-
-	/** Returns when its best endpoint failed. */
-	long failedNs() {
-		return endpoints.stream().mapToLong(one -> one.failedNs).min()
-			.orElseGet(() -> name == null ? 0 : name.failedNs);
+	/** Returns the name, which is resolved before each new connection, and the addresses. */
+	Stream<Endpoint> candidates() {
+		return Stream.concat(Stream.ofNullable(name), endpoints.stream());
 	}
 
 	void disconnect() {

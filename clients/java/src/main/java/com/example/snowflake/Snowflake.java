@@ -6,6 +6,7 @@ import java.time.Duration;
 import java.util.ArrayDeque;
 import java.util.ArrayList;
 import java.util.Collections;
+import java.util.Comparator;
 import java.util.LinkedHashMap;
 import java.util.LinkedHashSet;
 import java.util.List;
@@ -38,8 +39,6 @@ public final class Snowflake implements IdSource {
 	final Map<Endpoint, Failure> failures = new LinkedHashMap<>(); // since the last answer
 	Refill refill; // null: none is under way
 	Endpoint current; // the one that answered last; can be null
-	long pauseNs; // before the next pass over all endpoints
-	long retryNs; // when that begins at the earliest
 	private List<Runnable> afterUnlock = new ArrayList<>();
 	private boolean isClosed;
 	private long taken;
@@ -60,7 +59,8 @@ public final class Snowflake implements IdSource {
 	 *     unix:/PATH; several separated by commas; or a URL with options. If none are given,
 	 *     the servers are those in the environment variable SNOWFLAKE_SERVERS, or else
 	 *     DEFAULT_SERVER
-	 * @return a builder */
+	 * @return a builder
+	 * @throws IllegalArgumentException if an option in a URL is invalid */
 	public static SnowflakeBuilder builder(String... servers) {
 		return new SnowflakeBuilder(servers);
 	}
@@ -113,7 +113,6 @@ public final class Snowflake implements IdSource {
 
 	private long takeOne(long timeoutNs) {
 		long nowNs = now();
-		Waiter w = null;
 
 		lock.lock();
 		try {
@@ -122,41 +121,25 @@ public final class Snowflake implements IdSource {
 				countTaken(1, nowNs);
 				return id;
 			}
-			w = new Waiter(1, true, nowNs, timeoutNs, null);
-			join(w);
 		} finally {
 			unlock();
 		}
-		return await(w)[0];
+		return await(new Waiter(1, true, nowNs, timeoutNs, null))[0];
 	}
 
 	private long[] takeMany(int count, long timeoutNs) {
-		Waiter w = new Waiter(checked(count), false, now(), timeoutNs, null);
-
-		lock.lock();
-		try {
-			if (fill(w))
-				return w.ids;
-			join(w);
-		} finally {
-			unlock();
-		}
-		return await(w);
+		return await(new Waiter(checked(count), false, now(), timeoutNs, null));
 	}
 
 	private CompletableFuture<long[]> takeAsync(int count, boolean isSingle) {
 		CompletableFuture<long[]> future = new CompletableFuture<>();
 		Waiter w = new Waiter(checked(count), isSingle, now(), options.timeoutNs(), future);
 
-		lock.lock();
 		try {
 			if (fill(w))
 				return CompletableFuture.completedFuture(w.ids);
-			join(w);
 		} catch (ClosedException e) {
 			return CompletableFuture.failedFuture(e);
-		} finally {
-			unlock();
 		}
 		CompletableFuture<Void> timer = Background.after(options.timeoutNs(), () -> giveUp(w, false));
 		future.whenComplete((ids, error) -> { // also if the program cancels it
@@ -172,16 +155,20 @@ public final class Snowflake implements IdSource {
 		return count;
 	}
 
-	/** Returns whether the buffer has all the IDs of a call. */
+	/** Takes IDs from the buffer. Returns false if there are too few: then the call waits for a refill. */
 	private boolean fill(Waiter w) {
-		for (; w.missing() > 0; w.found++) {
-			long id = buffer.pop(w.beganNs);
-			if (id == Buffer.NONE)
-				return false;
-			w.ids[w.found] = id;
+		lock.lock();
+		try {
+			for (long id; w.missing() > 0 && (id = buffer.pop(w.beganNs)) != Buffer.NONE;)
+				w.ids[w.found++] = id;
+			if (w.missing() == 0)
+				countTaken(w.ids.length, w.beganNs);
+			else
+				join(w);
+			return w.missing() == 0;
+		} finally {
+			unlock();
 		}
-		countTaken(w.ids.length, w.beganNs);
-		return true;
 	}
 
 	/** Counts IDs that the buffer had. */
@@ -206,6 +193,8 @@ public final class Snowflake implements IdSource {
 
 	private long[] await(Waiter w) {
 		try {
+			if (fill(w))
+				return w.ids;
 			if (!w.isDone.await(w.deadlineNs - now(), TimeUnit.NANOSECONDS))
 				giveUp(w, false);
 		} catch (InterruptedException e) {
@@ -259,10 +248,18 @@ public final class Snowflake implements IdSource {
 	private void startRefill(long nowNs, Waiter w) {
 		if (refill != null || isClosed)
 			return;
-		if (nowNs > retryNs)
+		Endpoint next = failures.isEmpty() ? null : nextEndpoint();
+		if (next != null && next.readyNs <= nowNs)
 			failures.clear();
 		refill = new Refill(this, demand(nowNs), nowNs);
 		refill.start(w);
+	}
+
+	/** Returns the endpoint that can be tried first, or null. Those that have not failed since their last
+	 * answer come first. */
+	Endpoint nextEndpoint() {
+		return servers.stream().flatMap(Server::candidates).filter(one -> !one.isPending)
+			.min(Comparator.comparingLong(one -> one.readyNs)).orElse(null);
 	}
 
 	/** Returns how many IDs to request. docs/reference/prefetch.md has the rule for the buffer; what
@@ -291,8 +288,6 @@ public final class Snowflake implements IdSource {
 			failovers++;
 		current = endpoint;
 		failures.clear();
-		pauseNs = 0;
-		retryNs = 0;
 		refills++;
 		handOut(runs, askedNs, nowNs);
 		if (!waiters.isEmpty())

@@ -4,7 +4,6 @@ package com.example.snowflake;
 import java.net.URLDecoder;
 import java.nio.charset.StandardCharsets;
 import java.time.Duration;
-import java.util.ArrayList;
 import java.util.LinkedHashSet;
 import java.util.List;
 import java.util.Objects;
@@ -22,18 +21,24 @@ public final class SnowflakeBuilder {
 	private static final Duration LONGEST = Duration.ofHours(1);
 	private static final Duration SHORTEST = Duration.ofMillis(1);
 
-	private final List<String> given;
-	private String agent; // null, as all below: it is not set
-	private Duration timeout;
-	private Duration attemptTimeout;
-	private Duration prefetch;
-	private Duration maxAge;
-	private SSLContext tls;
+	private final Set<String> servers = new LinkedHashSet<>();
+	private String agent = defaultAgent(System.getProperty("sun.java.command"));
+	private Duration timeout = Duration.ofSeconds(3);
+	private Duration attemptTimeout = Duration.ZERO; // it depends on the round trips
+	private Duration prefetch = Duration.ofMillis(50);
+	private Duration maxAge = Duration.ofSeconds(1);
+	private SSLContext tls; // null: that of Java
 	private boolean isAnyName;
 	private Consumer<Attempt> onFailure = attempt -> { };
 
-	SnowflakeBuilder(String... servers) {
-		given = List.of(servers);
+	SnowflakeBuilder(String... given) {
+		String fromEnvironment = System.getenv("SNOWFLAKE_SERVERS");
+		List<String> texts = given.length > 0 ? List.of(given) : fromEnvironment != null
+			&& !fromEnvironment.isEmpty() ? List.of(fromEnvironment) : List.of(Snowflake.DEFAULT_SERVER);
+
+		for (String text : texts)
+			for (String one : readUrl(text).split(",", -1))
+				servers.add(one.strip());
 	}
 
 	/** Sets the name by which servers count this program's IDs. Default: the name of the main
@@ -115,38 +120,29 @@ public final class SnowflakeBuilder {
 	/** Returns the client. It connects at the first call.
 	 *
 	 * @return the client
-	 * @throws IllegalArgumentException if a server, a URL or maxAge is invalid
+	 * @throws IllegalArgumentException if a server or maxAge is invalid
 	 * @throws InvalidAgentException if the agent is invalid */
 	public Snowflake build() {
-		String fromEnvironment = System.getenv("SNOWFLAKE_SERVERS");
-		List<String> texts = !given.isEmpty() ? given : fromEnvironment != null
-			&& !fromEnvironment.isEmpty() ? List.of(fromEnvironment) : List.of(Snowflake.DEFAULT_SERVER);
-		Set<String> servers = new LinkedHashSet<>();
-		for (String text : texts)
-			for (String one : readUrl(text).split(",", -1))
-				servers.add(one.strip());
-		Options options = new Options(or(agent, defaultAgent(System.getProperty("sun.java.command"))),
-			or(timeout, Duration.ofSeconds(3)).toNanos(),
-			or(attemptTimeout, Duration.ZERO).toNanos(),
-			or(prefetch, Duration.ofMillis(50)).toNanos(),
-			or(maxAge, Duration.ofSeconds(1)).toNanos(), tls, isAnyName, onFailure);
+		Options options = new Options(agent, timeout.toNanos(), attemptTimeout.toNanos(),
+			prefetch.toNanos(), maxAge.toNanos(), tls, isAnyName, onFailure);
+
 		if (!AGENT.matcher(options.agent()).matches())
 			throw new InvalidAgentException("invalid agent " + quoted(options.agent()) + ": must be a "
 				+ "letter, and then letters, digits and \"-\", at most 256 in all", List.of());
 		if (options.maxAgeNs() < 2 * options.prefetchNs())
-			throw new IllegalArgumentException("maxAge " + Duration.ofNanos(options.maxAgeNs())
-				+ ": must be at least twice prefetch (" + Duration.ofNanos(options.prefetchNs()) + ")");
+			throw new IllegalArgumentException("maxAge " + maxAge
+				+ ": must be at least twice prefetch (" + prefetch + ")");
 		return new Snowflake(servers.stream().map(Server::new).toList(), options);
 	}
 
-	/** Takes options from snowflake://SERVER,...?agent=NAME&timeout_ms=N unless they are set, and
-	 * returns the servers. Returns any other text as it is. */
+	/** Sets the options of snowflake://SERVER,...?agent=NAME&timeout_ms=N, and returns the servers.
+	 * Returns any other text as it is. */
 	private String readUrl(String text) {
-		Matcher found = URL.matcher(Objects.requireNonNull(text, "a server"));
+		Matcher found = URL.matcher(text);
 
 		if (!found.matches())
 			return text;
-		for (String option : or(found.group(3), "").split("&"))
+		for (String option : Objects.requireNonNullElse(found.group(3), "").split("&"))
 			if (!option.isEmpty())
 				readOption(text, option.split("=", 2));
 		return found.group(1).isEmpty() ? found.group(2) : "tls:" + found.group(2).replace(",", ",tls:");
@@ -158,12 +154,11 @@ public final class SnowflakeBuilder {
 		try {
 			Duration time = option[0].endsWith("_ms") ? Duration.ofMillis(Integer.parseInt(value)) : null;
 			switch (option[0]) {
-			case "agent" -> agent = or(agent, value);
-			case "timeout_ms" -> timeout = or(timeout, checked("timeout", time, SHORTEST));
-			case "attempt_timeout_ms" -> attemptTimeout = or(attemptTimeout,
-				checked("attemptTimeout", time, SHORTEST));
-			case "prefetch_ms" -> prefetch = or(prefetch, checked("prefetch", time, Duration.ZERO));
-			case "max_age_ms" -> maxAge = or(maxAge, checked("maxAge", time, SHORTEST));
+			case "agent" -> agent(value);
+			case "timeout_ms" -> timeout(time);
+			case "attempt_timeout_ms" -> attemptTimeout(time);
+			case "prefetch_ms" -> prefetch(time);
+			case "max_age_ms" -> maxAge(time);
 			default -> throw new IllegalArgumentException("no such option");
 			}
 		} catch (IllegalArgumentException e) {
@@ -174,7 +169,7 @@ public final class SnowflakeBuilder {
 
 	/** Makes an agent from the command of a program: a class or a jar, and arguments. */
 	static String defaultAgent(String command) {
-		String program = or(command, "").split(" ")[0].replaceFirst("^.*/", "");
+		String program = Objects.requireNonNullElse(command, "").split(" ")[0].replaceFirst("^.*/", "");
 		String name = program.endsWith(".jar") ? program.substring(0, program.length() - 4)
 			: program.substring(program.lastIndexOf('.') + 1);
 
@@ -186,10 +181,6 @@ public final class SnowflakeBuilder {
 		if (Objects.requireNonNull(time, name).compareTo(least) < 0 || time.compareTo(LONGEST) > 0)
 			throw new IllegalArgumentException(name + " " + time + ": must be " + least + " to " + LONGEST);
 		return time;
-	}
-
-	private static <T> T or(T value, T otherwise) {
-		return value == null ? otherwise : value;
 	}
 
 	private static String quoted(String text) {

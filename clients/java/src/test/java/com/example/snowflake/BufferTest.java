@@ -33,7 +33,7 @@ public class BufferTest extends Support {
 		Scripted(long prefetchMs, long maxAgeMs, long roundTripMs) {
 			client = Snowflake.builder("unix:/none").prefetch(Duration.ofMillis(prefetchMs))
 				.maxAge(Duration.ofMillis(maxAgeMs)).build();
-			client.current = client.servers.get(0).inOrder().get(0);
+			client.current = client.servers.get(0).mainEndpoint();
 			client.current.roundTripNs = roundTripMs * MS;
 		}
 

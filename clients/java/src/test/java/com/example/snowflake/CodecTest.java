@@ -64,7 +64,7 @@ public class CodecTest {
 	@Test
 	public void unknownFieldsAreSkipped() throws Exception {
 		String fields = "0d0009" + "0b0f" + "00000001" + "00000001" + hex("a") + "02" + "00000002" + "0001"
-			+ "0e0009" + "03" + "00000001" + "05" + "040009" + "0000000000000000" + "060008" + "0000";
+			+ "0e000a" + "03" + "00000001" + "05" + "04000b" + "0000000000000000" + "060008" + "0000";
 		String run = "0c0007" + "040003" + "0000000000000000" + "00" + RUN;
 
 		List<Run> runs = read(HEAD + fields + LIST + run + "00" + "0b0006" + "00000001" + hex("b") + "00");

@@ -18,7 +18,9 @@ import java.util.ArrayList;
 import java.util.HashSet;
 import java.util.List;
 import java.util.Set;
+import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CopyOnWriteArrayList;
+import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.atomic.AtomicReference;
@@ -269,18 +271,41 @@ public class FailoverTest extends Support {
 
 	/** Endpoints that failed come last, the one that failed last at the end. */
 	@Test
-	public void orderOfAPass() {
+	public void orderOfEndpoints() {
 		Snowflake client = open(to("unix:/a,name,unix:/b,unix:/c"));
 		for (Server server : client.servers)
 			switch (server.text) {
-			case "unix:/a" -> server.inOrder().get(0).failedNs = 2;
-			case "unix:/b" -> server.inOrder().get(0).failedNs = 1;
-			case "unix:/c" -> server.inOrder().get(0).isPending = true;
+			case "unix:/a" -> server.mainEndpoint().readyNs = 2;
+			case "unix:/b" -> server.mainEndpoint().readyNs = 1;
+			case "unix:/c" -> server.mainEndpoint().isPending = true;
 			default -> assertTrue(server.isName());
 			}
 
-		assertEquals(List.of("name", "unix:/b", "unix:/a"), new Refill(client, 1, 1).newPass().stream()
-			.map(endpoint -> endpoint.server.text).toList());
+		for (String expected : List.of("name", "unix:/b", "unix:/a")) {
+			Endpoint next = client.nextEndpoint();
+			assertEquals(expected, next.server.text);
+			next.isPending = true;
+		}
+		assertNull(client.nextEndpoint());
+	}
+
+	/** A refill can begin while the request of an earlier one has not yet ended. */
+	@Test
+	public void anEndpointThatIsStillInUse() throws Exception {
+		Snowflake client = open(plain(peer(Call::ids).address()));
+		Endpoint endpoint = client.servers.get(0).mainEndpoint();
+
+		setPending(client, endpoint, true);
+		CompletableFuture<Long> future = client.nextIdAsync();
+		waitUntil(() -> client.refill.isPausing);
+		setPending(client, endpoint, false);
+		assertTrue(future.get(LONG_MS, TimeUnit.MILLISECONDS) > 0);
+	}
+
+	private static void setPending(Snowflake client, Endpoint endpoint, boolean isPending) {
+		client.lock.lock();
+		endpoint.isPending = isPending;
+		client.lock.unlock();
 	}
 
 	/** A connection that ended since the last call is replaced. */

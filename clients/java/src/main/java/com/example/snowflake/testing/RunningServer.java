@@ -3,7 +3,6 @@ package com.example.snowflake.testing;
 
 import java.io.BufferedReader;
 import java.io.IOException;
-import java.io.InputStreamReader;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -11,6 +10,7 @@ import java.util.ArrayList;
 import java.util.Comparator;
 import java.util.List;
 import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.CompletionException;
 import java.util.concurrent.TimeUnit;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
@@ -58,22 +58,50 @@ public final class RunningServer implements AutoCloseable {
 	public static RunningServer start(String program, String listen, String... options)
 			throws IOException {
 		Path directory = Files.createTempDirectory("snowflake");
-		Process process = null;
+		List<String> command = new ArrayList<>(List.of(program, "--listen", listen,
+			"--state-directory", directory.toString(), "--worker-id", "0"));
+		command.addAll(List.of(options));
+		StringBuffer log = new StringBuffer();
 
 		try {
-			List<String> command = new ArrayList<>(List.of(program, "--listen", listen,
-				"--state-directory", directory.toString(), "--worker-id", "0"));
-			command.addAll(List.of(options));
-			process = new ProcessBuilder(command).redirectOutput(ProcessBuilder.Redirect.DISCARD)
-				.start();
-			process.getOutputStream().close();
-			return new RunningServer(process, directory, addressOnceReady(process));
-		} catch (IOException e) {
-			if (process != null)
+			Process process = new ProcessBuilder(command)
+				.redirectOutput(ProcessBuilder.Redirect.DISCARD).start();
+			try {
+				process.getOutputStream().close();
+				return new RunningServer(process, directory,
+					readLog(process, log).orTimeout(START_LIMIT_S, TimeUnit.SECONDS).join());
+			} catch (CompletionException e) {
 				process.destroyForcibly();
+				throw new IOException("the server did not start: " + log, e);
+			}
+		} catch (IOException e) {
 			remove(directory);
 			throw e;
 		}
+	}
+
+	/** Reads the log to its end, so that the server never waits for a reader. Returns the address, once
+	 * the server is ready. */
+	private static CompletableFuture<String> readLog(Process process, StringBuffer log) {
+		CompletableFuture<String> ready = new CompletableFuture<>();
+		Thread thread = new Thread(() -> {
+			try (BufferedReader lines = process.errorReader(StandardCharsets.UTF_8)) {
+				for (String line = lines.readLine(); line != null; line = lines.readLine()) {
+					if (!ready.isDone())
+						log.append(line).append('\n');
+					Matcher found = LISTENING.matcher(log);
+					if (line.contains(" event=ready ") && found.find())
+						ready.complete(found.group(1));
+				}
+			} catch (IOException e) {
+				// the server has ended
+			}
+			ready.completeExceptionally(new IOException("it has ended"));
+		}, "snowflaked-log");
+
+		thread.setDaemon(true);
+		thread.start();
+		return ready;
 	}
 
 	/** Returns the address for clients.
@@ -101,44 +129,6 @@ public final class RunningServer implements AutoCloseable {
 	public void kill() {
 		process.destroyForcibly();
 		close();
-	}
-
-	private static String addressOnceReady(Process process) throws IOException {
-		CompletableFuture<Void> late = CompletableFuture.runAsync(process::destroyForcibly,
-			CompletableFuture.delayedExecutor(START_LIMIT_S, TimeUnit.SECONDS));
-		BufferedReader log = new BufferedReader(
-			new InputStreamReader(process.getErrorStream(), StandardCharsets.UTF_8));
-		StringBuilder text = new StringBuilder();
-		String address = "";
-
-		for (String line = log.readLine(); line != null; line = log.readLine()) {
-			text.append(line).append('\n');
-			Matcher found = LISTENING.matcher(line);
-			if (address.isEmpty() && found.find())
-				address = found.group(1);
-			if (line.contains(" event=ready ")) {
-				late.cancel(false);
-				readOn(log);
-				return address;
-			}
-		}
-		late.cancel(false);
-		throw new IOException("the server did not start: " + text);
-	}
-
-	/** Reads the log, so that the server never waits for a reader. */
-	private static void readOn(BufferedReader log) {
-		Thread thread = new Thread(() -> {
-			try {
-				while (log.readLine() != null)
-					continue;
-			} catch (IOException e) {
-				// the server has ended
-			}
-		}, "snowflaked-log");
-
-		thread.setDaemon(true);
-		thread.start();
 	}
 
 	private static void remove(Path directory) {
