@@ -464,6 +464,14 @@ class InAShell(CtlTest):
         self.shell.wait_output(lambda output: output.endswith("READY "))
         self.assertEqual(self.shell.modes(), self.modes)
 
+    def run_in_background(self, line):
+        """Runs a line that moves the job to the background, where it stops. The shell tells this
+        before its next prompt, or while it waits."""
+        seen = len(self.shell.output)
+        self.command(f"{line}\n", "READY ")
+        self.shell.type("wait\n")
+        self.shell.wait_output(lambda output: "topped" in output[seen:])
+
     def end(self):
         wait_for(self.shell.takes_keys)
         self.command("q", "READY ")
@@ -486,8 +494,7 @@ class InAShell(CtlTest):
         self.start()
         self.stop()
         seen = len(self.shell.output)
-        self.command("bg\n", "READY ")
-        self.command("wait\n", "Stopped")
+        self.run_in_background("bg")
         self.assertEqual(self.shell.modes(), self.modes)
         self.assertNotIn(CLEAR, self.shell.output[seen:])
         self.command("fg\n", CLEAR)
@@ -508,9 +515,8 @@ class InAShell(CtlTest):
 
     def test_start_in_the_background(self):
         self.begin()
-        self.command(f"{SNOWFLAKECTL} --server {self.server.address} {' '.join(TOP)} &\n",
-                     "READY ")
-        self.command("wait\n", "Stopped")
+        self.run_in_background(
+            f"{SNOWFLAKECTL} --server {self.server.address} {' '.join(TOP)} &")
         self.command("fg\n", CLEAR)
         self.end()
 
@@ -519,8 +525,7 @@ class InAShell(CtlTest):
         self.start()
         watch = self.shell.foreground()
         self.stop()
-        self.command("bg\n", "READY ")
-        self.command("wait\n", "Stopped")
+        self.run_in_background("bg")
         self.command("kill %1\n", "READY ")
         wait_for(lambda: not os.path.exists(f"/proc/{watch}"))
         self.assertEqual(self.shell.modes(), self.modes)
