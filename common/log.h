@@ -68,7 +68,7 @@ typedef enum {
 	/* operation, path, for_ms. A call to the state directory's disk has not returned. */
 	LOG_DISK_HANGS,
 	LOG_DISK_RECOVERED, /* operation, path, for_ms. The call has returned. */
-	/* ZooKeeper */
+	/* ZooKeeper, or PostgreSQL: see log_name_postgresql() */
 	LOG_ZOOKEEPER_CONNECTED,   /* session, timeout_ms */
 	LOG_ZOOKEEPER_LOST,        /* servers. IDs are issued until the reservation ends. */
 	LOG_ZOOKEEPER_UNREACHABLE, /* error. Logged once a minute until ZooKeeper is reachable. */
@@ -152,6 +152,10 @@ typedef enum {
 
 /* Sets the least severe level that is logged; LOG_LEVEL_INFO by default. */
 void log_set_level(LogLevel level);
+
+/* From now on, the names of the events of the shared registry begin with postgresql- instead of
+ * zookeeper-. */
+void log_name_postgresql(void);
 
 /* Sets the format; LOG_FORMAT_AUTO by default. */
 void log_set_format(LogFormat format);

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "ctl/worker.h"
-#include "ctl/zookeeper.h"
+#include "ctl/store.h"
 
 /* Notes about a list of servers: what may be missing from it, and why. They are printed on standard
  * error, or drawn below the list. */

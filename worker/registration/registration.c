@@ -147,9 +147,8 @@ static void take_message(Registration *self, const StoreMessage *message)
 		break;
 	case STORE_AUTH_FAILED:
 		note_session_end(self);
-		registration_complain(self,
-				      "%s at %s refuses the user and password of --zookeeper-auth",
-				      self->store->name, self->config.servers);
+		registration_complain(self, "cannot use %s at %s: %s", self->store->name,
+				      self->config.servers, message->text);
 		break;
 	case STORE_CHANGED:
 		self->report.retry_now = self->report.retry_now || claim_waits(self);

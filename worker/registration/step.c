@@ -111,8 +111,9 @@ static void take_made_record(Registration *self, const StoreMessage *answer)
 	} else if (answer->outcome == STORE_ABSENT) {
 		registration_complain(self,
 				      "cannot create %s in %s; create it, with its parents, or "
-				      "give a user and password that can (--zookeeper-auth)",
-				      self->config.root, self->store->name);
+				      "%s",
+				      self->config.root, self->store->name,
+				      self->store->access_remedy);
 	} else {
 		registration_complain_of(self, self->config.root, answer->outcome, answer->reason);
 	}
@@ -132,12 +133,12 @@ static void check_layout(Registration *self, const StoreRecord *record)
 		}
 		theirs = layout_to_string(&layout);
 	}
-	registration_complain(self,
-			      "%s in %s %s%s, but this server's layout is %s; use that layout, or "
-			      "another root (--zookeeper HOSTS/ROOT) for separate IDs",
-			      self->keys.layout, self->store->name,
-			      theirs != NULL ? "is " : "does not parse: ",
-			      theirs != NULL ? theirs : error->message, ours);
+	registration_complain(
+		self,
+		"%s in %s %s%s, but this server's layout is %s; use that layout, or "
+		"%s for separate IDs",
+		self->keys.layout, self->store->name, theirs != NULL ? "is " : "does not parse: ",
+		theirs != NULL ? theirs : error->message, ours, self->store->root_option);
 }
 
 /* Compares the registry's ID with the ID on earlier connections, or with the configured one.
@@ -151,10 +152,10 @@ static void check_registry_id(Registration *self, const StoreRecord *record)
 	if (record == NULL && self->registry_id == NULL && self->config.registry_id != NULL) {
 		registration_complain(self,
 				      "the registry at %s in %s has no ID yet, but --registry-id "
-				      "is %s; check the root in --zookeeper, or start a server "
-				      "without --registry-id, which adds an ID",
+				      "is %s; check %s, or start a server without --registry-id, "
+				      "which adds an ID",
 				      self->config.root, self->store->name,
-				      self->config.registry_id);
+				      self->config.registry_id, self->store->option);
 		return;
 	}
 	if (record == NULL) {
@@ -176,9 +177,9 @@ static void check_registry_id(Registration *self, const StoreRecord *record)
 	} else if (self->config.registry_id != NULL && !g_str_equal(id, self->config.registry_id)) {
 		registration_complain(self,
 				      "the ID of the registry at %s in %s is %s, but --registry-id "
-				      "is %s; check the servers and the root in --zookeeper",
+				      "is %s; check %s",
 				      self->config.root, self->store->name, id,
-				      self->config.registry_id);
+				      self->config.registry_id, self->store->option);
 	} else {
 		if (self->registry_id == NULL)
 			self->registry_id = g_steal_pointer(&id);
@@ -256,10 +257,9 @@ static void take_prepared(Registration *self, const StoreMessage *answer, const 
 		else /* the root may be a typo, and a second registry would issue the same IDs */
 			registration_complain(
 				self,
-				"%s has no registry at %s; check the root in --zookeeper, or, for "
-				"a new registry, run snowflakectl registry init or give "
-				"--create-registry",
-				self->store->name, self->config.root);
+				"%s has no registry at %s; check %s, or, for a new registry, run "
+				"snowflakectl registry init or give --create-registry",
+				self->store->name, self->config.root, self->store->option);
 		break;
 	case PREPARATION_REGISTRY:
 		check_registry_id(self, record);
