@@ -30,10 +30,12 @@ typedef enum {
 	OPTION_TARGETS, /* GPtrArray * of AuditTarget; separated by semicolons in the file */
 	/* GPtrArray * of char *: host names without ports; separated as OPTION_TARGETS */
 	OPTION_HOSTS,
-	OPTION_ZOOKEEPER, /* ZookeeperHosts * */
-	OPTION_LAYOUT,    /* Layout */
-	OPTION_CHOICE,    /* an enum; choices contains the names of its values, in their order */
-	OPTION_ALLOW,     /* AllowList * */
+	OPTION_ZOOKEEPER,  /* ZookeeperHosts * */
+	OPTION_POSTGRESQL, /* PostgresqlTarget * */
+	OPTION_SCHEMA,     /* char * */
+	OPTION_LAYOUT,     /* Layout */
+	OPTION_CHOICE,     /* an enum; choices contains the names of its values, in their order */
+	OPTION_ALLOW,      /* AllowList * */
 } OptionType;
 
 /* A word that is allowed instead of a number, and its value, which is outside the range. */
@@ -52,10 +54,12 @@ struct _OptionSpec {
 	gboolean reread;
 	/* only for servers with zookeeper: otherwise it must have its default */
 	gboolean of_zookeeper;
-	gboolean of_issuer; /* not for relays: with relay, it must have its default */
-	gboolean of_relay;  /* only for relays: without relay, it must have its default */
-	gboolean of_tls;    /* only with tls: in listen: otherwise it must have its default */
-	gboolean embedded;  /* also an option of embedded nodes */
+	gboolean of_postgresql; /* only for servers with postgresql */
+	gboolean of_store;      /* only for servers with one of them */
+	gboolean of_issuer;     /* not for relays: with relay, it must have its default */
+	gboolean of_relay;      /* only for relays: without relay, it must have its default */
+	gboolean of_tls;        /* only with tls: in listen: otherwise it must have its default */
+	gboolean embedded;      /* also an option of embedded nodes */
 	/* name of the value in the help; NULL for a flag; for a number its unit in capitals, or "N"
 	 */
 	const char *argument;

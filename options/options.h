@@ -7,6 +7,7 @@
 #include "common/address.h"
 #include "common/allow-list.h"
 #include "common/log.h"
+#include "common/postgresql.h"
 #include "common/tls/client.h"
 #include "common/zookeeper/hosts.h"
 #include "core/layout.h"
@@ -65,12 +66,14 @@ typedef struct {
 	/* the worker ID */
 	gint64 datacenter_id;  /* fits the layout; -1 if not given */
 	gint64 worker_id;      /* fits the layout; if negative, an OptionsWorkerId */
-	char *state_directory; /* NULL if not given, and always with zookeeper */
+	char *state_directory; /* NULL if not given, and always with a shared registry */
 
-	/* registration in ZooKeeper */
+	/* registration in ZooKeeper or PostgreSQL */
 	/* NULL if not given; reservations are then in the state directory */
 	ZookeeperHosts *zookeeper;
-	char *zookeeper_auth; /* path of a file; NULL to use no digest */
+	char *zookeeper_auth;         /* path of a file; NULL to use no digest */
+	PostgresqlTarget *postgresql; /* NULL if not given; excludes zookeeper */
+	char *postgresql_schema;
 	gint64 session_timeout_ms;
 	gint64 connect_timeout_ms; /* time limit for the first connection */
 	gint64 reservation_ms;     /* the longest reservation */
@@ -148,6 +151,10 @@ char *options_text_of(const Options *self, const OptionSpec *spec);
  * Returns: %FALSE with a GOptionError set if worker-id is missing
  */
 gboolean options_check_reachable(const Options *self, const char *address, GError **error);
+
+/* Returns whether reservations are stored where other machines share them: in ZooKeeper or
+ * PostgreSQL. */
+gboolean options_has_shared_registry(const Options *self);
 
 /* Returns the names of the files for TLS connections to other servers. The names are borrowed. */
 TlsNames options_tls_names(const Options *self);

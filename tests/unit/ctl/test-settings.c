@@ -116,7 +116,7 @@ TEST("/settings/uses", test_uses)
 		{0,
 		 {SNOWFLAKE_CLIENT_DEFAULT_SERVER, NULL, NULL, NULL, NULL, NULL, "false", "3000"}},
 		{CTL_USE_SERVERS, {"a,b:1", NULL, NULL, "/ca", "/cert", "/key", "true", "7"}},
-		{CTL_USE_ZOOKEEPER,
+		{CTL_USE_REGISTRY,
 		 {SNOWFLAKE_CLIENT_DEFAULT_SERVER, "z/r", "/auth", "/ca", "/cert", "/key", "true",
 		  "7"}},
 		{CTL_USE_ALL, {"a,b:1", "z/r", "/auth", "/ca", "/cert", "/key", "true", "7"}},

@@ -88,6 +88,7 @@ static char *field_to_string(const Options *options, const OptionSpec *spec)
 	case OPTION_PATH:
 	case OPTION_NAME:
 	case OPTION_UUID:
+	case OPTION_SCHEMA:
 		return g_strdup(*(char *const *)field);
 	case OPTION_MODE:
 		return g_strdup_printf("%o", *(const guint *)field);
@@ -107,6 +108,10 @@ static char *field_to_string(const Options *options, const OptionSpec *spec)
 	case OPTION_ZOOKEEPER:
 		return *(ZookeeperHosts *const *)field
 			       ? g_strdup((*(ZookeeperHosts *const *)field)->text)
+			       : NULL;
+	case OPTION_POSTGRESQL:
+		return *(PostgresqlTarget *const *)field
+			       ? g_strdup((*(PostgresqlTarget *const *)field)->conninfo)
 			       : NULL;
 	case OPTION_LAYOUT:
 		return layout_to_string(field);
