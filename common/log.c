@@ -86,6 +86,7 @@ static const EventInfo EVENTS[LOG_N_EVENTS] = {
 	[LOG_ZOOKEEPER_REFUSED] = {"zookeeper-refused", LOG_LEVEL_ERROR, REFUSED_INTERVAL_MS},
 	[LOG_SESSION_EXPIRED] = {"session-expired", LOG_LEVEL_WARNING, 0},
 	[LOG_DATACENTER_CREATED] = {"datacenter-created", LOG_LEVEL_WARNING, 0},
+	[LOG_HISTORY_CHANGED] = {"history-changed", LOG_LEVEL_WARNING, 0},
 	[LOG_CLAIM_MADE] = {"claim-made", LOG_LEVEL_INFO, 0},
 	[LOG_REGISTRATION] = {"registration", LOG_LEVEL_DEBUG, 0},
 	[LOG_ZOOKEEPER_SESSION] = {"zookeeper-session", LOG_LEVEL_DEBUG, 0},

@@ -78,6 +78,8 @@ typedef enum {
 	LOG_SESSION_EXPIRED, /* session. A new session is opened; the worker ID stays. */
 	/* datacenter_id, path, remedy: the registry had no records of the datacenter */
 	LOG_DATACENTER_CREATED,
+	/* datacenter_id, from, to (histories), until, meaning. The store may have lost commits. */
+	LOG_HISTORY_CHANGED,
 	LOG_CLAIM_MADE,          /* path, registry_id */
 	LOG_REGISTRATION,        /* from, to. Steps of the registration. */
 	LOG_ZOOKEEPER_SESSION,   /* what. Every event, including those logged above. */

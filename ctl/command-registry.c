@@ -22,9 +22,6 @@
  * grow, and each write is conditional on the version that was read, so the command can safely be
  * repeated or interrupted. */
 
-/* The maximum difference between the leader's clock and that of this machine or of an earlier
- * leader. */
-#define SLACK_MS       10000
 /* The largest accepted limit. It exceeds the servers' limits, in case the store's clock was wrong.
  */
 #define MAX_GIVEN_MS   G_GINT64_CONSTANT(604800000) /* a week */
@@ -89,6 +86,8 @@ typedef struct {
 	ZnodeLimits given_limits; /* 0 if not given */
 	ZnodeLimits limits;
 	char *limits_why; /* a description of where the limits come from */
+	/* the history to which the clock belongs: if it changes, servers raise the floors again */
+	ZnodeHistory history;
 	ZnodeFloor floor; /* the minimum floor for all datacenters */
 } Quarantine;
 
@@ -393,8 +392,8 @@ static gboolean read_clock(const Quarantine *self, gint64 *out_now_ms, GError **
 		if (record == NULL)
 			continue;
 		*out_now_ms = record->modified_ms;
-		if (record->modified_ms >= before_ms - SLACK_MS &&
-		    record->modified_ms <= after_ms + SLACK_MS)
+		if (record->modified_ms >= before_ms - FLOOR_SLACK_MS &&
+		    record->modified_ms <= after_ms + FLOOR_SLACK_MS)
 			return TRUE;
 
 		g_autofree char *theirs = ctl_format_time(record->modified_ms);
@@ -405,37 +404,27 @@ static gboolean read_clock(const Quarantine *self, gint64 *out_now_ms, GError **
 			    "machine is at %s, more than %d s apart: no floor was raised; correct "
 			    "the wrong clock",
 			    self->registry->name, self->registry->hosts != NULL ? "'s leader" : "",
-			    theirs, ours, SLACK_MS / 1000);
+			    theirs, ours, FLOOR_SLACK_MS / 1000);
 		return FALSE;
 	}
 	return set_too_many_attempts(path, error);
 }
 
-/* Computes the two ticks of the floor: the last tick that may already be reserved, and the last
- * tick that any server's clock may have reached. Allows for an earlier leader whose clock was ahead
- * of the current leader's clock. */
+/* Computes the two ticks of the floor. */
 static gboolean find_floor(Quarantine *self, GError **error)
 {
-	const Layout *layout = &self->tree->layout;
-	gint64 max_tick = layout_max_tick(layout);
-	gint64 now_ms, clock_ms, tick;
+	gint64 now_ms;
 
+	self->history = znode_history_of(ctl_store_history(self->store));
 	if (!read_clock(self, &now_ms, error))
 		return FALSE;
-	tick = layout_tick_at(layout, now_ms);
-	if (tick < 0 || tick > max_tick) {
+	if (!floor_after_loss(&self->tree->layout, now_ms, &self->limits, &self->floor)) {
 		g_set_error(error, CTL_STORE_ERROR, CTL_STORE_ERROR_REFUSED,
 			    "%s's clock, at %" G_GINT64_FORMAT
 			    " ms since 1970, is outside the layout",
 			    self->registry->name, now_ms);
 		return FALSE;
 	}
-	clock_ms = now_ms + SLACK_MS + self->limits.max_clock_skew_ms;
-	self->floor = (ZnodeFloor){
-		.tick = MIN(layout_tick_at(layout, clock_ms + self->limits.reservation_ms),
-			    max_tick),
-		.clock_tick = MIN(layout_tick_at(layout, clock_ms), max_tick),
-	};
 	return TRUE;
 }
 
@@ -455,10 +444,7 @@ static gboolean send_write(const Quarantine *self, DatacenterFloor *floor, const
 		return FALSE;
 	}
 
-	const ZnodeFloor now = {
-		.tick = MAX(before.tick, self->floor.tick),
-		.clock_tick = MAX(before.clock_tick, self->floor.clock_tick),
-	};
+	const ZnodeFloor now = floor_raise(&before, &self->floor, &self->history);
 	g_autofree char *data = znode_floor_to_json(&now);
 
 	floor->before_ms = ctl_registry_tree_end_ms(layout, before.tick);
@@ -551,7 +537,7 @@ static gboolean confirm_quarantine(const Quarantine *self)
 		"the\n"
 		"  current one: add the difference.\n",
 		self->registry->name, self->registry->servers, self->registry->root, names->str,
-		(SLACK_MS + limits->max_clock_skew_ms + limits->reservation_ms) / 1000,
+		(FLOOR_SLACK_MS + limits->max_clock_skew_ms + limits->reservation_ms) / 1000,
 		limits->max_clock_skew_ms, limits->reservation_ms, self->limits_why,
 		self->registry->name);
 	return ctl_output_confirm();
@@ -636,7 +622,7 @@ static void print_summary(const Quarantine *self)
 			       " ms; both values: %s) + a margin of %d ms",
 			       raised, raised == 1 ? "" : "s", left, until, self->registry->name,
 			       self->limits.max_clock_skew_ms, self->limits.reservation_ms,
-			       self->limits_why, SLACK_MS);
+			       self->limits_why, FLOOR_SLACK_MS);
 	if (self->options->json)
 		ctl_output_complain("%s", line);
 	else
@@ -770,7 +756,8 @@ static CtlRequest *request_registry(CtlStore *store, GPtrArray *requests, const 
 {
 	char *key = znode_layout(root);
 	g_autofree char *new_id = g_uuid_string_random();
-	g_autofree char *identity = znode_registry_to_json(new_id);
+	const ZnodeHistory history = znode_history_of(ctl_store_history(store));
+	g_autofree char *identity = znode_registry_to_json(new_id, &history);
 	g_autofree char *data = znode_layout_to_json(layout);
 	CtlRequest *request;
 

@@ -165,6 +165,11 @@ void ctl_store_free(CtlStore *self)
 	g_free(self);
 }
 
+const char *ctl_store_history(const CtlStore *self)
+{
+	return self->history;
+}
+
 /* Requests */
 
 static void request_free(CtlRequest *self)

@@ -43,6 +43,9 @@ CtlStore *ctl_store_connect(const CtlRegistry *registry, guint timeout_ms, gbool
 void ctl_store_free(CtlStore *self);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(CtlStore, ctl_store_free)
 
+/* Returns (nullable): the history of the store on the last connection: see StoreMessage.history. */
+const char *ctl_store_history(const CtlStore *self);
+
 /* A request, and its answer after ctl_store_wait(). */
 typedef struct {
 	char *key;

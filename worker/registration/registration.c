@@ -119,6 +119,7 @@ static void take_message(Registration *self, const StoreMessage *message)
 	switch (message->event) {
 	case STORE_UP:
 		abandon_step(self);
+		self->history = znode_history_of(message->history);
 		self->facts.connected = TRUE;
 		/* an operator may have deleted everything, and servers with a different layout may
 		 * have created it again */
