@@ -333,9 +333,10 @@ CtlStatus ctl_output_fail(const GError *error)
 
 CtlStatus ctl_output_fail_store(const GError *error)
 {
-	const char *hint = ctl_store_is_lost(error)
-				   ? "; to ask servers without the registry, give --server HOST:PORT"
-				   : "";
+	const char *hint =
+		ctl_store_is_lost(error)
+			? "; to ask servers without the registry, give --server HOST:PORT"
+			: "";
 	g_autoptr(GError) complete =
 		g_error_new(error->domain, error->code, "%s%s", error->message, hint);
 

@@ -148,6 +148,11 @@ static gboolean get_history(JsonObject *object, ZnodeHistory *out_history, GErro
 		text = strict_json_get_string(object, "history", error);
 		if (text == NULL)
 			return FALSE;
+		if (strlen(text) >= ZNODES_HISTORY_SIZE) {
+			g_set_error_literal(error, STRICT_JSON_ERROR, STRICT_JSON_ERROR_INVALID,
+					    "\"history\" is too long");
+			return FALSE;
+		}
 	}
 	*out_history = znode_history_of(text);
 	return TRUE;

@@ -119,6 +119,15 @@ class Postgres:
         standby.launch()
         return standby
 
+    def restore_dump(self, schema="snowflake"):
+        """Dumps a schema, drops it, and restores the dump."""
+        dump = self.directory / "dump"
+        self._run(PROGRAMS / "pg_dump", "-h", HOST, "-p", self.port, "-U", "postgres", "-n",
+                  schema, "-f", dump, "postgres")
+        self.sql(f"DROP SCHEMA {schema} CASCADE")
+        self._run(PROGRAMS / "psql", "-XqAt", "-h", HOST, "-p", self.port, "-U", "postgres", "-f",
+                  dump, "postgres")
+
     def promote(self):
         self._run(PROGRAMS / "pg_ctl", "promote", "-w", "-D", self.data)
 

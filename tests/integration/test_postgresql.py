@@ -101,3 +101,87 @@ class Registration(PostgresqlTest):
             database, f"datacenters/{DATACENTER}/reservations/0")[1] > before)
         self.assertEqual(server.call("get_worker_id"), 0)
         self.assertEqual(server.count_events("worker-lost"), 0)
+
+
+class LostCommits(PostgresqlTest):
+    """A database that lacks the last commits has another history. The first server that connects
+    to it raises the floor."""
+
+    def options_for(self, reservation_ms):
+        return ("--datacenter-id", DATACENTER, "--session-timeout", 3000, "--reservation",
+                reservation_ms, "--max-clock-skew", 1000)
+
+    def wait_floor(self, database, before):
+        """Waits until the floor belongs to another history, and returns it."""
+        def raised():
+            floor = self.floor(database)
+            return floor["history"] != before["history"] and floor
+        floor = wait_for(raised, "a raised floor")
+        self.assertGreater(floor["floor_tick"], floor["clock_tick"])
+        return floor
+
+    def test_promotion_of_a_standby(self):
+        """The server whose commits were copied continues. A lost claim is lost, and a new server
+        waits until all that was lost has ended."""
+        database = self.start_database()
+        standby = database.standby()
+        self.addCleanup(standby.close)
+        uri = (f"postgresql://postgres@{database.address},{standby.address}/postgres"
+               "?target_session_attrs=read-write")
+        options = ("--postgresql", uri, *self.options_for(60000))
+        kept = self.launch_ready(*options)
+        # its reservation ends later than any clock may show in the failover: two extensions
+        self.wait_reservation(database, 0, lambda record: self.record(
+            database, f"datacenters/{DATACENTER}/reservations/0")[1] >= 2)
+        before = self.floor(database)
+        wait_for(lambda: standby.sql("SELECT pg_last_wal_replay_lsn() >= "
+                                     f"'{database.sql('SELECT pg_current_wal_lsn()')[0]}'") == ["t"],
+                 "the standby")
+        standby.sql("ALTER SYSTEM SET primary_conninfo = ''")
+        standby.sql("SELECT pg_reload_conf()")
+        wait_for(lambda: not database.sql("SELECT FROM pg_stat_replication"), "the end of copying")
+        lost = self.launch_ready(*options)
+        self.assertEqual(lost.call("get_worker_id"), 1)
+        database.kill()
+        standby.promote()
+        floor = self.wait_floor(standby, before)
+        self.assertEqual(floor["history"].split("/")[1], "00000002")
+        late = self.launch(*options)
+        late.wait_event("worker-waiting")
+        lost.wait_event("worker-lost")
+        version = self.record(standby, f"datacenters/{DATACENTER}/reservations/0")[1]
+        self.wait_reservation(standby, 0, lambda _: self.record(
+            standby, f"datacenters/{DATACENTER}/reservations/0")[1] > version)
+        self.assertEqual(kept.call("get_worker_id"), 0)
+        self.assertEqual(kept.count_events("worker-lost"), 0)
+        self.assertIsNone(late.find("worker-claimed"))
+
+    def check_waits(self, database, before):
+        """A server that starts claims a worker ID only after the floor."""
+        server = self.launch("--postgresql", database.uri(), *self.options_for(1000))
+        server.wait_event("history-changed")
+        server.wait_event("worker-waiting")
+        floor = self.wait_floor(database, before)
+        server.wait_ready()
+        record = self.record(database, f"datacenters/{DATACENTER}/reservations/0")[0]
+        self.assertGreater(record["reserved_until_tick"], floor["floor_tick"])
+
+    def test_restored_base_backup(self):
+        database = self.start_database()
+        server = self.launch_ready("--postgresql", database.uri(), *self.options_for(1000))
+        before = self.floor(database)
+        restored = database.copy()
+        self.addCleanup(restored.close)
+        (restored.data / "recovery.signal").touch()
+        server.terminate()
+        database.kill()
+        restored.launch("restore_command=/bin/false")
+        wait_for(lambda: restored.sql("SELECT pg_is_in_recovery()") == ["f"], "the recovery")
+        self.check_waits(restored, before)
+
+    def test_restored_dump(self):
+        database = self.start_database()
+        self.launch_ready("--postgresql", database.uri(), *self.options_for(1000)).terminate()
+        before = self.floor(database)
+        database.restore_dump()
+        self.check_waits(database, before)

@@ -31,10 +31,10 @@ G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC(Floor, floor_clear)
 /* The maximum difference between the store's clock and its earlier clocks. */
 #define FLOOR_SLACK_MS 10000
 
-/* Computes the ticks of a floor for a store that has lost commits: the last tick that may already be
- * reserved, and the last tick that any server's clock may have reached. Allows for an earlier clock
- * of the store that was ahead of @now_ms, its current one. Returns %FALSE if @now_ms is outside the
- * layout. */
+/* Computes the ticks of a floor for a store that has lost commits: the last tick that may already
+ * be reserved, and the last tick that any server's clock may have reached. Allows for an earlier
+ * clock of the store that was ahead of @now_ms, its current one. Returns %FALSE if @now_ms is
+ * outside the layout. */
 gboolean floor_after_loss(const Layout *layout, gint64 now_ms, const ZnodeLimits *limits,
 			  ZnodeFloor *out_floor);
 

@@ -55,7 +55,7 @@ typedef enum {
 	PREPARATION_RAISING, /* raises the limits to those of this server */
 	PREPARATION_RESERVATIONS,
 	PREPARATION_CLAIMS,
-	PREPARATION_FLOOR,  /* reads the floor, with which the held reservation is compared */
+	PREPARATION_FLOOR, /* reads the floor, with which the held reservation is compared */
 	/* after commits were lost: writes the floor unchanged, to get the store's time, and then
 	 * raises it */
 	PREPARATION_TIMING_FLOOR,
@@ -163,7 +163,7 @@ typedef struct {
 		GPtrArray *missing;
 		/* number of keys at the start of missing that are only parents of the others */
 		guint n_parents;
-		guint n_made; /* number of records created so far */
+		guint n_made;                  /* number of records created so far */
 		ZnodeHistory registry_history; /* the history in which the registry was created */
 		ZnodeLimits limits;            /* 0 if they cannot be used */
 		ZnodeFloor floor;              /* as last read or written */

@@ -296,8 +296,8 @@ static void raise_floor(Registration *self, const StoreMessage *answer)
 	ahead_ns = registry_clock_ahead_ns(&self->report.clock,
 					   system_clock_offset_ns(self->config.clock));
 	if (!self->report.clock.known || ABS(ahead_ns) > skew_ns ||
-	    !floor_after_loss(&self->config.layout, written->modified_ms,
-			      &self->preparation.limits, &least)) {
+	    !floor_after_loss(&self->config.layout, written->modified_ms, &self->preparation.limits,
+			      &least)) {
 		registration_complain(self,
 				      "the floor of datacenter %u cannot be raised for another "
 				      "history of %s, because this machine's clock is %.3f s "

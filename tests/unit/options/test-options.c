@@ -334,14 +334,14 @@ static const struct {
 	{"--zookeeper a --datacenter-id 0 --state-directory /a",
 	 "state-directory: has no effect with zookeeper, which stores the reservations; remove it"},
 	{"--zookeeper-auth /a", "zookeeper-auth: has no effect without zookeeper; remove it"},
-	{"--session-timeout 10001", "session-timeout: has no effect without zookeeper; remove it"},
-	{"--connect-timeout 100", "connect-timeout: has no effect without zookeeper; remove it"},
-	{"--reservation 1000", "reservation: has no effect without zookeeper; remove it"},
+	{"--session-timeout 10001", "session-timeout: has no effect without zookeeper or postgresql; remove it"},
+	{"--connect-timeout 100", "connect-timeout: has no effect without zookeeper or postgresql; remove it"},
+	{"--reservation 1000", "reservation: has no effect without zookeeper or postgresql; remove it"},
 	{"--registry-id 6bdfbf4e-3a2a-4c6b-9d0e-6a1c3f0b7a55",
-	 "registry-id: has no effect without zookeeper; remove it"},
+	 "registry-id: has no effect without zookeeper or postgresql; remove it"},
 	{"--registry-id x", "--registry-id: \"x\" is not a UUID"},
-	{"--create-registry", "create-registry: has no effect without zookeeper; remove it"},
-	{"--skip-sanity-checks", "skip-sanity-checks: has no effect without zookeeper; remove it"},
+	{"--create-registry", "create-registry: has no effect without zookeeper or postgresql; remove it"},
+	{"--skip-sanity-checks", "skip-sanity-checks: has no effect without zookeeper or postgresql; remove it"},
 	{"--tls-certificate /c --tls-key /k",
 	 "tls-certificate: has no effect without tls:HOST:PORT in listen; add tls: there, or "
 	 "remove tls-certificate and tls-key"},
@@ -703,7 +703,7 @@ TEST("/options/relay-what-does-nothing", test_what_does_nothing)
 		assert_args_refused(args, message);
 	}
 	assert_args_refused(RELAY "--reservation 1000",
-			    "reservation: has no effect without zookeeper; remove it");
+			    "reservation: has no effect without zookeeper or postgresql; remove it");
 }
 
 /* The tables above are complete. */
