@@ -18,7 +18,7 @@
 struct _CtlStore {
 	Store *store;     /* NULL if the session is closed */
 	int wake_fd;      /* an eventfd(2), written when the store has a message */
-	const char *name; /* of the store */
+	const char *name; /* name of the store */
 	char *servers;
 	const char *access_remedy; /* what to do if a record may not be accessed */
 	char *history;             /* (nullable): of the last STORE_UP */

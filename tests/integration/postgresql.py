@@ -131,6 +131,32 @@ class Postgres:
     def promote(self):
         self._run(PROGRAMS / "pg_ctl", "promote", "-w", "-D", self.data)
 
+    def pooler(self, test):
+        """Starts PgBouncer in transaction mode, and returns the URI for its clients."""
+        port = free_port()
+        path = self.directory / "pgbouncer.ini"
+        path.write_text(f"[databases]\npostgres = host={HOST} port={self.port} user=postgres\n"
+                        f"[pgbouncer]\nlisten_addr = {HOST}\nlisten_port = {port}\n"
+                        "auth_type = any\npool_mode = transaction\nunix_socket_dir =\n"
+                        "ignore_startup_parameters = extra_float_digits\n")
+        process = self._as_user("/usr/sbin/pgbouncer", path)
+        test.addCleanup(process.wait)
+        test.addCleanup(process.kill)
+        wait_for(lambda: subprocess.run([PROGRAMS / "pg_isready", "-q", "-h", HOST, "-p",
+                                         str(port)], check=False).returncode == 0, "PgBouncer")
+        return f"postgresql://postgres@{HOST}:{port}/postgres"
+
+    def hold(self, test, *statements):
+        """Executes statements in a transaction that stays open until the test ends, and returns
+        the process."""
+        process = subprocess.Popen(["psql", "-Xq", "-h", HOST, "-p", str(self.port), "-U",
+                                    "postgres", "postgres"], stdin=subprocess.PIPE, text=True)
+        test.addCleanup(process.wait)
+        test.addCleanup(process.kill)
+        process.stdin.write(";".join(["BEGIN", *statements]) + ";\n")
+        process.stdin.flush()
+        return process
+
     def close(self):
         if self.process and self.process.poll() is None:
             self.kill()

@@ -83,6 +83,24 @@ class Registration(PostgresqlTest):
         database.launch("fsync=off")
         self.assert_refused(self.launch(*self.options(database)), 1, "fsync is off")
 
+    def test_pooler(self):
+        database = self.start_database()
+        refused = self.launch("--postgresql", database.pooler(self), "--datacenter-id",
+                              DATACENTER)
+        self.assert_refused(refused, 1, "a connection pooler is in between")
+
+    def test_locked_table(self):
+        """The server serves calls while others hold a lock, and extends its reservation
+        afterwards."""
+        database = self.start_database()
+        server = self.launch_ready(*self.options(database))
+        holder = database.hold(self, "LOCK TABLE snowflake.record IN ACCESS EXCLUSIVE MODE")
+        server.wait_event("extend-failed")
+        self.assertEqual(server.call("get_worker_id"), 0)
+        holder.stdin.close()
+        server.wait_event("extend-recovered")
+        self.assertEqual(server.count_events("worker-lost"), 0)
+
     def test_restart_and_ended_connections(self):
         """A server keeps its worker ID, and no call fails."""
         database = self.start_database()
@@ -134,8 +152,8 @@ class LostCommits(PostgresqlTest):
         self.wait_reservation(database, 0, lambda record: self.record(
             database, f"datacenters/{DATACENTER}/reservations/0")[1] >= 2)
         before = self.floor(database)
-        wait_for(lambda: standby.sql("SELECT pg_last_wal_replay_lsn() >= "
-                                     f"'{database.sql('SELECT pg_current_wal_lsn()')[0]}'") == ["t"],
+        written = database.sql("SELECT pg_current_wal_lsn()")[0]
+        wait_for(lambda: standby.sql(f"SELECT pg_last_wal_replay_lsn() >= '{written}'") == ["t"],
                  "the standby")
         standby.sql("ALTER SYSTEM SET primary_conninfo = ''")
         standby.sql("SELECT pg_reload_conf()")

@@ -19,9 +19,11 @@ char *postgresql_schema_sql(const char *schema);
 char *postgresql_schema_grants(const char *schema, const char *role);
 
 /* Returns: (transfer full): an SQL expression for the history of a database. It changes if the
- * database can have lost commits: with the cluster (a dump that was restored elsewhere), with its
- * timeline (a standby that was promoted, a base backup that was recovered), or with the file of the
- * table (a dump that was restored in place). */
+ * database can have lost commits:
+ *
+ * - with the cluster, if a dump was restored elsewhere;
+ * - with the timeline, if a standby was promoted, or a base backup was recovered;
+ * - with the file of the table, if a dump was restored in place. */
 char *postgresql_schema_history(const char *schema);
 
 /* The facts about a database. */

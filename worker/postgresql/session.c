@@ -516,7 +516,7 @@ static gboolean execute_request(PostgresqlSession *self, const PostgresqlRequest
 	if (request->purpose == POSTGRESQL_WATCH) {
 		g_free(self->watched);
 		self->watched = g_strdup(request->key);
-		self->renew_at_us = 0; /* which checks that it exists */
+		self->renew_at_us = 0; /* the renewal checks that it exists */
 		return TRUE;
 	}
 	answer = answer_new(request, STORE_OK, NULL);

@@ -7,10 +7,10 @@
 
 /*
  * The floor of a datacenter, as read from the store. No lease begins at or before it, so it is the
- * lower limit of each claim. It is raised after commits have been lost: by an operator after the
- * store has been restored from a backup, or by the first server that connects to another history of
- * the store. The lost reservations are unknown, but all of them end before the floor. All functions
- * are pure.
+ * lower limit of each claim. It is raised after commits have been lost. An operator raises it after
+ * the store has been restored from a backup. In a store with a history, the first server that
+ * connects to another history raises it. The lost reservations are unknown, but all of them end
+ * before the floor. All functions are pure.
  */
 typedef struct {
 	gint64 tick; /* no lease begins at or before this tick */
@@ -31,10 +31,10 @@ G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC(Floor, floor_clear)
 /* The maximum difference between the store's clock and its earlier clocks. */
 #define FLOOR_SLACK_MS 10000
 
-/* Computes the ticks of a floor for a store that has lost commits: the last tick that may already
- * be reserved, and the last tick that any server's clock may have reached. Allows for an earlier
- * clock of the store that was ahead of @now_ms, its current one. Returns %FALSE if @now_ms is
- * outside the layout. */
+/* Computes the ticks of a floor for a store that has lost commits. These are the last tick that may
+ * already be reserved, and the last tick that any server's clock may have reached. Allows for an
+ * earlier clock of the store that was ahead of @now_ms, its current one. Returns %FALSE if @now_ms
+ * is outside the layout. */
 gboolean floor_after_loss(const Layout *layout, gint64 now_ms, const ZnodeLimits *limits,
 			  ZnodeFloor *out_floor);
 
