@@ -5,7 +5,8 @@ import subprocess
 import unittest
 
 import ctl
-from harness import BUILD, ENVIRONMENT, wait_for
+from embedded import Node
+from harness import BUILD, ENVIRONMENT, Parts, wait_for
 from postgresql import Postgres
 from postgresql_case import DATACENTER, PostgresqlTest, init_registry
 
@@ -45,6 +46,14 @@ class Registration(PostgresqlTest):
         # a release frees the worker ID at once
         servers[0].terminate()
         self.assertEqual(self.launch_ready(*self.options(database)).call("get_worker_id"), 0)
+
+    def test_embedded_node(self):
+        database = self.start_database()
+        server = self.launch_ready(*self.options(database))
+        node = Node(*self.options(database))
+        self.addCleanup(node.kill)
+        self.assertEqual(Parts.of(node.next()).worker_id, 1)
+        self.assertEqual(Parts.of(server.call("get_id", "test")).worker_id, 0)
 
     def test_registry_init(self):
         database = self.start_database()
