@@ -31,13 +31,13 @@ PROGRAMS = max(pathlib.Path("/usr/lib/postgresql").glob("*/bin"),
 class Postgres:
     """`directory`: of its data and its log; `port`: the port on HOST."""
 
-    def __init__(self):
+    def __init__(self, port=None):
         self.directory = pathlib.Path(tempfile.mkdtemp(prefix="postgresql-"))
         if USER:
             os.chown(self.directory, USER.pw_uid, USER.pw_gid)
         self.data = self.directory / "data"
         self.log_path = self.directory / "log"
-        self.port = free_port()
+        self.port = port or free_port()
         self.process = None
 
     def __enter__(self):
@@ -106,18 +106,30 @@ class Postgres:
             raise AssertionError(done.stderr)
         return done.stdout.splitlines()
 
-    def copy(self, *options):
+    def copy(self, *options, port=None):
         """Returns a base backup with its own port, which is not started."""
-        copied = Postgres()
+        copied = Postgres(port)
         copied._run(PROGRAMS / "pg_basebackup", "-h", HOST, "-p", self.port, "-U", "postgres",
                     "-D", copied.data, "--checkpoint=fast", "--no-sync", *options)
         return copied
 
-    def standby(self):
+    def standby(self, port=None):
         """Returns a standby that follows this server."""
-        standby = self.copy("--write-recovery-conf")
+        standby = self.copy("--write-recovery-conf", port=port)
         standby.launch()
         return standby
+
+    def wait_copied(self, standby):
+        """Waits until a standby has what was committed so far."""
+        written = self.sql("SELECT pg_current_wal_lsn()")[0]
+        wait_for(lambda: standby.sql(f"SELECT pg_last_wal_replay_lsn() >= '{written}'") == ["t"],
+                 "the standby")
+
+    def stop_copying(self, standby):
+        """From now on, a standby lacks what is committed."""
+        standby.sql("ALTER SYSTEM SET primary_conninfo = ''")
+        standby.sql("SELECT pg_reload_conf()")
+        wait_for(lambda: not self.sql("SELECT FROM pg_stat_replication"), "the end of copying")
 
     def restore_dump(self, schema="snowflake"):
         """Dumps a schema, drops it, and restores the dump."""

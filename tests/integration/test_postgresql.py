@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Servers that register in a real PostgreSQL."""
+import os
 import re
 import subprocess
 import unittest
@@ -9,8 +10,11 @@ from embedded import Node
 from harness import BUILD, ENVIRONMENT, Parts, wait_for
 from postgresql import Postgres
 from postgresql_case import DATACENTER, PostgresqlTest, init_registry
+from zookeeper import HOST, free_port
+from zookeeper_case import Drawer, Seen
 
 CONTRACT = BUILD / "tests" / "simulation" / "store-contract"
+PROMOTIONS = int(os.environ.get("SNOWFLAKE_TEST_PROMOTIONS", 2))
 HANG_S = 600  # the program ends itself earlier if a case waits in vain
 
 
@@ -161,12 +165,11 @@ class LostCommits(PostgresqlTest):
         self.wait_reservation(database, 0, lambda record: self.record(
             database, f"datacenters/{DATACENTER}/reservations/0")[1] >= 2)
         before = self.floor(database)
-        written = database.sql("SELECT pg_current_wal_lsn()")[0]
-        wait_for(lambda: standby.sql(f"SELECT pg_last_wal_replay_lsn() >= '{written}'") == ["t"],
-                 "the standby")
-        standby.sql("ALTER SYSTEM SET primary_conninfo = ''")
-        standby.sql("SELECT pg_reload_conf()")
-        wait_for(lambda: not database.sql("SELECT FROM pg_stat_replication"), "the end of copying")
+        database.wait_copied(standby)
+        database.stop_copying(standby)
+        seen = Seen()
+        drawer = Drawer(seen, kept)
+        self.addCleanup(drawer.stop)
         lost = self.launch_ready(*options)
         self.assertEqual(lost.call("get_worker_id"), 1)
         database.kill()
@@ -179,9 +182,45 @@ class LostCommits(PostgresqlTest):
         version = self.record(standby, f"datacenters/{DATACENTER}/reservations/0")[1]
         self.wait_reservation(standby, 0, lambda _: self.record(
             standby, f"datacenters/{DATACENTER}/reservations/0")[1] > version)
-        self.assertEqual(kept.call("get_worker_id"), 0)
+        drawer.wait_ids()
+        self.assertEqual(drawer.failures, [])
         self.assertEqual(kept.count_events("worker-lost"), 0)
         self.assertIsNone(late.find("worker-claimed"))
+        self.assertEqual(seen.problems, [])
+
+    def test_promotions(self):
+        """Each standby lacks the last claims and extensions. The servers claim again after the
+        floor, and no ID is issued twice."""
+        database = self.start_database()
+        ports = [database.port, free_port()]
+        uri = ("postgresql://postgres@" + ",".join(f"{HOST}:{port}" for port in ports) +
+               "/postgres?target_session_attrs=read-write")
+        servers = [self.launch_ready("--postgresql", uri, *self.options_for(1000))
+                   for _ in range(2)]
+        seen = Seen()
+        drawers = [Drawer(seen, server) for server in servers]
+        for drawer in drawers:
+            self.addCleanup(drawer.stop)
+        for number in range(1, PROMOTIONS + 1):
+            standby = database.standby(ports[number % 2])
+            self.addCleanup(standby.close)
+            before = self.floor(database)
+            database.wait_copied(standby)
+            database.stop_copying(standby)
+            n_writes = self.count_writes(database)
+            wait_for(lambda: self.count_writes(database) > n_writes, "an extension")
+            database.kill()
+            standby.promote()
+            database = standby
+            self.wait_floor(database, before)
+            for drawer in drawers:
+                drawer.wait_ids()
+        self.assertEqual(seen.problems, [])
+
+    @staticmethod
+    def count_writes(database):
+        return int(database.sql("SELECT sum(version) FROM snowflake.record "
+                                "WHERE parent LIKE '%/reservations'")[0])
 
     def check_waits(self, database, before):
         """A server that starts claims a worker ID only after the floor."""

@@ -662,8 +662,8 @@ static gboolean open_connection(PostgresqlSession *self)
 			   "SET default_transaction_read_only = off;\n"
 			   "SET lock_timeout = %" G_GINT64_FORMAT ";\n"
 			   "SET statement_timeout = %" G_GINT64_FORMAT ";\n"
-			   "SELECT set_config('synchronous_commit', 'on', false)"
-			   " WHERE current_setting('synchronous_commit') = 'off'",
+			   "SELECT set_config('synchronous_commit',"
+			   " replace(current_setting('synchronous_commit'), 'off', 'on'), false)",
 			   patience_ms(self) / 3, patience_ms(self) / 2);
 	return do_sql(self, settings);
 }
