@@ -203,7 +203,7 @@ class ReadOnly(RegistryTest):
             done = self.ctl(*arguments)
             self.assert_fails(done, 1, f"{self.registry.root} does not exist",
                               "there is no registry",
-                              self.zookeeper.connect_string, "in --zookeeper")
+                              self.zookeeper.connect_string, "check --zookeeper")
             self.assertEqual(done.stdout, "")
         self.assertEqual(self.registry.everything(), before)
 
@@ -292,7 +292,7 @@ class Options(RegistryTest):
                 (2, ["--zookeeper-auth", "not USER:PASSWORD"],
                  ["--zookeeper", "h", "--zookeeper-auth", bad, "workers"]),
                 (1, ["can be resolved"], ["--zookeeper", "h.invalid", "workers"]),
-                (1, ["no connection within 100 ms", "to ask servers without ZooKeeper"],
+                (1, ["no connection within 100 ms", "to ask servers without the registry"],
                  ["--timeout", 100, "--zookeeper", dead_address(self), "workers"]),
                 # the user and password are not at fault
                 (1, ["no connection within 100 ms: ", ": Connection refused: "],
