@@ -41,7 +41,7 @@ LOG_EVENT(LOG_RESERVATION_WRITTEN, "reservation-written", DEBUG, 0)
 LOG_EVENT(LOG_DISK_HANGS, "disk-hangs", ERROR, 0)
 LOG_EVENT(LOG_DISK_RECOVERED, "disk-recovered", INFO, 0)
 
-/* ZooKeeper */
+/* ZooKeeper, or PostgreSQL: see log_name_postgresql() */
 LOG_EVENT(LOG_ZOOKEEPER_CONNECTED, "zookeeper-connected", INFO, 0)
 LOG_EVENT(LOG_ZOOKEEPER_LOST, "zookeeper-lost", WARNING, 0)
 LOG_EVENT(LOG_ZOOKEEPER_UNREACHABLE, "zookeeper-unreachable", WARNING, 0)
@@ -50,6 +50,7 @@ LOG_EVENT(LOG_ZOOKEEPER_RESOLVE_RECOVERED, "zookeeper-resolve-recovered", INFO, 
 LOG_EVENT(LOG_ZOOKEEPER_REFUSED, "zookeeper-refused", ERROR, REFUSED_INTERVAL_MS)
 LOG_EVENT(LOG_SESSION_EXPIRED, "session-expired", WARNING, 0)
 LOG_EVENT(LOG_DATACENTER_CREATED, "datacenter-created", WARNING, 0)
+LOG_EVENT(LOG_HISTORY_CHANGED, "history-changed", WARNING, 0)
 LOG_EVENT(LOG_CLAIM_MADE, "claim-made", INFO, 0)
 LOG_EVENT(LOG_REGISTRATION, "registration", DEBUG, 0)
 LOG_EVENT(LOG_ZOOKEEPER_SESSION, "zookeeper-session", DEBUG, 0)

@@ -63,6 +63,7 @@ static const struct {
 
 static _Atomic LogLevel level_shown = LOG_LEVEL_INFO;
 static _Atomic LogFormat format_used = LOG_FORMAT_AUTO;
+static _Atomic gboolean names_postgresql;
 static _Atomic guint64 lost_lines;
 
 /* The repeated events of one kind with the same reason. */
@@ -102,7 +103,21 @@ gboolean log_shows(LogEvent event)
 
 const char *log_event_name(LogEvent event)
 {
-	return EVENTS[event].name;
+	static const char *const POSTGRESQL_NAMES[LOG_N_EVENTS] = {
+		[LOG_ZOOKEEPER_CONNECTED] = "postgresql-connected",
+		[LOG_ZOOKEEPER_LOST] = "postgresql-lost",
+		[LOG_ZOOKEEPER_UNREACHABLE] = "postgresql-unreachable",
+		[LOG_ZOOKEEPER_REFUSED] = "postgresql-refused",
+	};
+
+	return atomic_load(&names_postgresql) && POSTGRESQL_NAMES[event] != NULL
+		       ? POSTGRESQL_NAMES[event]
+		       : EVENTS[event].name;
+}
+
+void log_name_postgresql(void)
+{
+	atomic_store(&names_postgresql, TRUE);
 }
 
 guint64 log_lost_lines(void)
@@ -208,7 +223,7 @@ static void show_event(LogEvent event, Repeats *of, const LogField *fields)
 		    .time_ms = g_get_real_time() / 1000,
 		    .level = LEVELS[info->level].name,
 		    .priority = LEVELS[info->level].syslog_priority,
-		    .event = info->name,
+		    .event = log_event_name(event),
 		    .fields = (const LogField *)(gpointer)all->data,
 	    })) {
 		of->suppressed = 0;

@@ -45,6 +45,10 @@ typedef enum {
 /* Sets the least severe level that is logged; LOG_LEVEL_INFO by default. */
 void log_set_level(LogLevel level);
 
+/* From now on, the names of the events of the shared registry begin with postgresql- instead of
+ * zookeeper-. */
+void log_name_postgresql(void);
+
 /* Sets the format; LOG_FORMAT_AUTO by default. */
 void log_set_format(LogFormat format);
 

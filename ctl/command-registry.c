@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /* "registry init": creates a registry, before the first server starts. "registry quarantine": makes
- * a registry safe after ZooKeeper has been restored from a backup, by raising the floor of each
+ * a registry safe after its store has been restored from a backup, by raising the floor of each
  * datacenter. The records in a backup are outdated: servers may have reserved more ticks since. */
 
 #include <stdio.h>
@@ -11,20 +11,18 @@
 #include "ctl/command.h"
 #include "ctl/format.h"
 #include "ctl/output.h"
-#include "ctl/zookeeper.h"
+#include "ctl/store.h"
+#include "worker/postgresql/schema.h"
 
 /* Floors of "registry quarantine":
  *
- * The new floors are later than every tick that may have been reserved so far: ZooKeeper's time,
+ * The new floors are later than every tick that may have been reserved so far: the store's time,
  * plus the maximum by which a server's clock can be ahead of it, plus the longest reservation. The
  * records are not changed, and a server that finds its record unchanged continues. Floors only
  * grow, and each write is conditional on the version that was read, so the command can safely be
  * repeated or interrupted. */
 
-/* The maximum difference between the leader's clock and that of this machine or of an earlier
- * leader. */
-#define SLACK_MS       10000
-/* The largest accepted limit. It exceeds the servers' limits, in case ZooKeeper's clock was wrong.
+/* The largest accepted limit. It exceeds the servers' limits, in case the store's clock was wrong.
  */
 #define MAX_GIVEN_MS   G_GINT64_CONSTANT(604800000) /* a week */
 /* maximum number of attempts to write a znode that others keep changing */
@@ -81,13 +79,15 @@ typedef struct {
 
 typedef struct {
 	const CtlOptions *options;
-	const ZookeeperHosts *hosts;
-	CtlZookeeper *zookeeper;
+	const CtlRegistry *registry;
+	CtlStore *store;
 	CtlRegistryTree *tree;    /* as last read before the first change */
 	GPtrArray *floors;        /* (element-type DatacenterFloor): sorted by datacenter ID */
 	ZnodeLimits given_limits; /* 0 if not given */
 	ZnodeLimits limits;
 	char *limits_why; /* a description of where the limits come from */
+	/* the history to which the clock belongs: if it changes, servers raise the floors again */
+	ZnodeHistory history;
 	ZnodeFloor floor; /* the minimum floor for all datacenters */
 } Quarantine;
 
@@ -100,7 +100,7 @@ static void floor_free(DatacenterFloor *self)
 static void quarantine_clear(Quarantine *self)
 {
 	g_clear_pointer(&self->tree, ctl_registry_tree_free);
-	g_clear_pointer(&self->zookeeper, ctl_zookeeper_free);
+	g_clear_pointer(&self->store, ctl_store_free);
 	g_clear_pointer(&self->floors, g_ptr_array_unref);
 	g_clear_pointer(&self->limits_why, g_free);
 }
@@ -139,12 +139,12 @@ static gint64 claim_lifetime_ms(const CtlRegistryTree *tree)
 }
 
 /* Waits until there is no claim, or until claims of stopped servers must have expired: a restored
- * ZooKeeper keeps the backup's claims until their sessions expire. Reports the wait on standard
+ * store keeps the backup's claims until their sessions expire. Reports the wait on standard
  * error. Returns: (transfer full) (nullable): the tree after the wait, or %NULL with an error set
  */
-static CtlRegistryTree *wait_for_claims(CtlZookeeper *zookeeper, const char *root, GError **error)
+static CtlRegistryTree *wait_for_claims(CtlStore *store, const char *root, GError **error)
 {
-	g_autoptr(CtlRegistryTree) tree = ctl_registry_tree_read(zookeeper, root, FALSE, error);
+	g_autoptr(CtlRegistryTree) tree = ctl_registry_tree_read(store, root, FALSE, error);
 	gboolean on_terminal = isatty(STDERR_FILENO);
 	gint64 until_us, told_at_us = 0;
 	guint n_told = 0;
@@ -171,7 +171,7 @@ static CtlRegistryTree *wait_for_claims(CtlZookeeper *zookeeper, const char *roo
 		}
 		g_usleep(READ_AGAIN_US);
 		ctl_registry_tree_free(tree);
-		tree = ctl_registry_tree_read(zookeeper, root, FALSE, error);
+		tree = ctl_registry_tree_read(store, root, FALSE, error);
 	}
 	if (told_at_us != 0 && on_terminal)
 		fputs(CLEAR_LINE, stderr);
@@ -208,21 +208,21 @@ static void complain_of_servers(const CtlRegistryTree *tree)
 
 /* Limits */
 
-/* Determines the limits: the larger of those in ZooKeeper and those on the command line. If the
- * limits in ZooKeeper do not parse, uses those on the command line if both are given, and otherwise
- * the largest that servers allow. */
+/* Determines the limits: the larger of those in the registry and those on the command line. If the
+ * limits in the registry do not parse, uses those on the command line if both are given, and
+ * otherwise the largest that servers allow. */
 static gboolean read_limits(Quarantine *self, GError **error)
 {
 	const ZnodeLimits *wanted = &self->given_limits;
-	g_autoptr(GPtrArray) requests = ctl_zookeeper_requests_new();
-	CtlRequest *request = ctl_zookeeper_read(self->zookeeper, requests,
-						 znode_in_root(self->hosts->root, ZNODES_LIMITS));
+	g_autoptr(GPtrArray) requests = ctl_store_requests_new();
+	CtlRequest *request = ctl_store_read(self->store, requests,
+					     znode_in_root(self->registry->root, ZNODES_LIMITS));
 	const StoreRecord *record;
 	g_autoptr(GError) failure = NULL;
 	g_autofree char *fault = NULL;
 	ZnodeLimits noted;
 
-	if (!ctl_zookeeper_wait(self->zookeeper, requests, error))
+	if (!ctl_store_wait(self->store, requests, error))
 		return FALSE;
 	record = ctl_request_record(request);
 	g_free(self->limits_why);
@@ -312,9 +312,9 @@ static CtlStatus plan_quarantine(Quarantine *self)
 	g_ptr_array_sort(self->floors, compare_floors);
 	if (self->floors->len > 0)
 		return CTL_OK;
-	ctl_output_complain("%s contains no datacenter (ZooKeeper at %s); give the datacenters of "
+	ctl_output_complain("%s contains no datacenter (%s at %s); give the datacenters of "
 			    "all servers with --datacenter-id",
-			    self->hosts->root, self->hosts->servers);
+			    self->registry->root, self->registry->name, self->registry->servers);
 	return CTL_FAILED;
 }
 
@@ -322,122 +322,111 @@ static CtlStatus plan_quarantine(Quarantine *self)
  * are created with the ACL of the layout, because servers may authenticate as another user. */
 static gboolean create_parents(const Quarantine *self, gboolean of_datacenters, GError **error)
 {
-	const char *root = self->hosts->root;
-	g_autoptr(GPtrArray) requests = ctl_zookeeper_requests_new();
+	const char *root = self->registry->root;
+	g_autoptr(GPtrArray) requests = ctl_store_requests_new();
 
 	if (!of_datacenters) {
-		ctl_zookeeper_copy_acl(self->zookeeper, requests,
-				       znode_in_root(root, ZNODES_LAYOUT));
-		if (!ctl_zookeeper_wait(self->zookeeper, requests, error))
+		ctl_store_copy_access(self->store, requests, znode_in_root(root, ZNODES_LAYOUT));
+		if (!ctl_store_wait(self->store, requests, error))
 			return FALSE;
 		g_ptr_array_set_size(requests, 0);
-		ctl_zookeeper_write(self->zookeeper, requests,
-				    znode_in_root(root, ZNODES_DATACENTERS), STORE_NONE, "");
+		ctl_store_write(self->store, requests, znode_in_root(root, ZNODES_DATACENTERS),
+				STORE_NONE, "");
 	}
 	for (guint i = 0; i < self->floors->len && of_datacenters; i++) {
 		const DatacenterFloor *floor = self->floors->pdata[i];
 		g_autofree char *path =
 			znode_in_datacenter(root, floor->datacenter_id, ZNODES_FLOOR);
 
-		ctl_zookeeper_write(self->zookeeper, requests, g_path_get_dirname(path), STORE_NONE,
-				    "");
+		ctl_store_write(self->store, requests, g_path_get_dirname(path), STORE_NONE, "");
 	}
-	return ctl_zookeeper_wait(self->zookeeper, requests, error);
+	return ctl_store_wait(self->store, requests, error);
 }
 
 static gboolean set_too_many_attempts(const char *path, GError **error)
 {
-	g_set_error(error, CTL_ZOOKEEPER_ERROR, CTL_ZOOKEEPER_ERROR_REFUSED,
+	g_set_error(error, CTL_STORE_ERROR, CTL_STORE_ERROR_REFUSED,
 		    "%s: another client changed it in each of %d attempts", path, MAX_ATTEMPTS);
 	return FALSE;
 }
 
 static gboolean set_gone(const char *path, GError **error)
 {
-	g_set_error(error, CTL_ZOOKEEPER_ERROR, CTL_ZOOKEEPER_ERROR_REFUSED,
+	g_set_error(error, CTL_STORE_ERROR, CTL_STORE_ERROR_REFUSED,
 		    "another client has deleted %s in the meantime", path);
 	return FALSE;
 }
 
-/* Reads ZooKeeper's clock. ZooKeeper reports its time only in the reply to a write, so this
- * rewrites the data of a znode. If the leader's clock is behind, floors would be too low; if it is
+/* Reads the store's clock. A store reports its time only in the reply to a write, so this
+ * rewrites the data of a record. If the store's clock is behind, floors would be too low; if it is
  * ahead, too high. If it differs from this machine's clock, only the operator knows which of them
  * is wrong. */
 static gboolean read_clock(const Quarantine *self, gint64 *out_now_ms, GError **error)
 {
-	g_autofree char *path = znode_in_root(self->hosts->root, ZNODES_DATACENTERS);
+	g_autofree char *path = znode_in_root(self->registry->root, ZNODES_DATACENTERS);
 
 	for (int i = 0; i < MAX_ATTEMPTS; i++) {
-		g_autoptr(GPtrArray) reads = ctl_zookeeper_requests_new();
-		g_autoptr(GPtrArray) writes = ctl_zookeeper_requests_new();
-		CtlRequest *request = ctl_zookeeper_read(self->zookeeper, reads, g_strdup(path));
+		g_autoptr(GPtrArray) reads = ctl_store_requests_new();
+		g_autoptr(GPtrArray) writes = ctl_store_requests_new();
+		CtlRequest *request = ctl_store_read(self->store, reads, g_strdup(path));
 		const StoreRecord *record;
 		gint64 before_ms, after_ms;
 
-		if (!ctl_zookeeper_wait(self->zookeeper, reads, error))
+		if (!ctl_store_wait(self->store, reads, error))
 			return FALSE;
 		record = ctl_request_record(request);
 		if (record == NULL)
 			return set_gone(path, error);
 		if (strlen(record->data) != record->length) {
-			g_set_error(error, CTL_ZOOKEEPER_ERROR, CTL_ZOOKEEPER_ERROR_REFUSED,
+			g_set_error(error, CTL_STORE_ERROR, CTL_STORE_ERROR_REFUSED,
 				    "cannot write back the data of %s, because they contain a NUL "
 				    "byte; clear them with ZooKeeper's zkCli.sh: set %s \"\"",
 				    path, path);
 			return FALSE;
 		}
 		before_ms = g_get_real_time() / 1000;
-		request = ctl_zookeeper_write(self->zookeeper, writes, g_strdup(path),
-					      record->version, record->data);
-		if (!ctl_zookeeper_wait(self->zookeeper, writes, error))
+		request = ctl_store_write(self->store, writes, g_strdup(path), record->version,
+					  record->data);
+		if (!ctl_store_wait(self->store, writes, error))
 			return FALSE;
 		after_ms = g_get_real_time() / 1000;
 		record = ctl_request_record(request);
 		if (record == NULL)
 			continue;
 		*out_now_ms = record->modified_ms;
-		if (record->modified_ms >= before_ms - SLACK_MS &&
-		    record->modified_ms <= after_ms + SLACK_MS)
+		if (record->modified_ms >= before_ms - FLOOR_SLACK_MS &&
+		    record->modified_ms <= after_ms + FLOOR_SLACK_MS)
 			return TRUE;
 
 		g_autofree char *theirs = ctl_format_time(record->modified_ms);
 		g_autofree char *ours = ctl_format_time(after_ms);
 
-		g_set_error(error, CTL_ZOOKEEPER_ERROR, CTL_ZOOKEEPER_ERROR_REFUSED,
-			    "the clock of ZooKeeper's leader is at %s, and the clock of this "
+		g_set_error(error, CTL_STORE_ERROR, CTL_STORE_ERROR_REFUSED,
+			    "the clock of %s%s is at %s, and the clock of this "
 			    "machine is at %s, more than %d s apart: no floor was raised; correct "
 			    "the wrong clock",
-			    theirs, ours, SLACK_MS / 1000);
+			    self->registry->name, self->registry->hosts != NULL ? "'s leader" : "",
+			    theirs, ours, FLOOR_SLACK_MS / 1000);
 		return FALSE;
 	}
 	return set_too_many_attempts(path, error);
 }
 
-/* Computes the two ticks of the floor: the last tick that may already be reserved, and the last
- * tick that any server's clock may have reached. Allows for an earlier leader whose clock was ahead
- * of the current leader's clock. */
+/* Computes the two ticks of the floor. */
 static gboolean find_floor(Quarantine *self, GError **error)
 {
-	const Layout *layout = &self->tree->layout;
-	gint64 max_tick = layout_max_tick(layout);
-	gint64 now_ms, clock_ms, tick;
+	gint64 now_ms;
 
+	self->history = znode_history_of(ctl_store_history(self->store));
 	if (!read_clock(self, &now_ms, error))
 		return FALSE;
-	tick = layout_tick_at(layout, now_ms);
-	if (tick < 0 || tick > max_tick) {
-		g_set_error(error, CTL_ZOOKEEPER_ERROR, CTL_ZOOKEEPER_ERROR_REFUSED,
-			    "ZooKeeper's clock, at %" G_GINT64_FORMAT
+	if (!floor_after_loss(&self->tree->layout, now_ms, &self->limits, &self->floor)) {
+		g_set_error(error, CTL_STORE_ERROR, CTL_STORE_ERROR_REFUSED,
+			    "%s's clock, at %" G_GINT64_FORMAT
 			    " ms since 1970, is outside the layout",
-			    now_ms);
+			    self->registry->name, now_ms);
 		return FALSE;
 	}
-	clock_ms = now_ms + SLACK_MS + self->limits.max_clock_skew_ms;
-	self->floor = (ZnodeFloor){
-		.tick = MIN(layout_tick_at(layout, clock_ms + self->limits.reservation_ms),
-			    max_tick),
-		.clock_tick = MIN(layout_tick_at(layout, clock_ms), max_tick),
-	};
 	return TRUE;
 }
 
@@ -457,18 +446,15 @@ static gboolean send_write(const Quarantine *self, DatacenterFloor *floor, const
 		return FALSE;
 	}
 
-	const ZnodeFloor now = {
-		.tick = MAX(before.tick, self->floor.tick),
-		.clock_tick = MAX(before.clock_tick, self->floor.clock_tick),
-	};
+	const ZnodeFloor now = floor_raise(&before, &self->floor, &self->history);
 	g_autofree char *data = znode_floor_to_json(&now);
 
 	floor->before_ms = ctl_registry_tree_end_ms(layout, before.tick);
 	floor->floor_ms = ctl_registry_tree_end_ms(layout, now.tick);
 	floor->raised = now.tick > before.tick;
 	floor->is_missing = record == NULL;
-	ctl_zookeeper_write(self->zookeeper, writes, g_strdup(read->key),
-			    record != NULL ? record->version : STORE_NONE, data);
+	ctl_store_write(self->store, writes, g_strdup(read->key),
+			record != NULL ? record->version : STORE_NONE, data);
 	return TRUE;
 }
 
@@ -476,8 +462,8 @@ static gboolean send_write(const Quarantine *self, DatacenterFloor *floor, const
  * the meantime. */
 static gboolean raise_once(const Quarantine *self, GPtrArray *floors, GError **error)
 {
-	g_autoptr(GPtrArray) reads = ctl_zookeeper_requests_new();
-	g_autoptr(GPtrArray) writes = ctl_zookeeper_requests_new();
+	g_autoptr(GPtrArray) reads = ctl_store_requests_new();
+	g_autoptr(GPtrArray) writes = ctl_store_requests_new();
 	/* (element-type DatacenterFloor): floor of each write */
 	g_autoptr(GPtrArray) written = g_ptr_array_new();
 	g_autofree char *orphan = NULL;
@@ -485,17 +471,17 @@ static gboolean raise_once(const Quarantine *self, GPtrArray *floors, GError **e
 	for (guint i = 0; i < floors->len; i++) {
 		const DatacenterFloor *floor = floors->pdata[i];
 
-		ctl_zookeeper_read(
-			self->zookeeper, reads,
-			znode_in_datacenter(self->hosts->root, floor->datacenter_id, ZNODES_FLOOR));
+		ctl_store_read(self->store, reads,
+			       znode_in_datacenter(self->registry->root, floor->datacenter_id,
+						   ZNODES_FLOOR));
 	}
-	if (!ctl_zookeeper_wait(self->zookeeper, reads, error))
+	if (!ctl_store_wait(self->store, reads, error))
 		return FALSE;
 	for (guint i = 0; i < floors->len; i++) {
 		if (send_write(self, floors->pdata[i], reads->pdata[i], writes))
 			g_ptr_array_add(written, floors->pdata[i]);
 	}
-	if (!ctl_zookeeper_wait(self->zookeeper, writes, error))
+	if (!ctl_store_wait(self->store, writes, error))
 		return FALSE;
 	g_ptr_array_set_size(floors, 0);
 	for (guint i = 0; i < writes->len; i++) {
@@ -527,7 +513,7 @@ static gboolean raise_all(const Quarantine *self, GError **error)
 
 	const DatacenterFloor *floor = left->pdata[0];
 	g_autofree char *path =
-		znode_in_datacenter(self->hosts->root, floor->datacenter_id, ZNODES_FLOOR);
+		znode_in_datacenter(self->registry->root, floor->datacenter_id, ZNODES_FLOOR);
 
 	return set_too_many_attempts(path, error);
 }
@@ -544,19 +530,20 @@ static gboolean confirm_quarantine(const Quarantine *self)
 			names, "%s%u", i > 0 ? ", " : "",
 			((const DatacenterFloor *)self->floors->pdata[i])->datacenter_id);
 	fprintf(stderr,
-		"At ZooKeeper %s%s, no worker ID of datacenter %s will be claimed\n"
+		"At %s %s%s, no worker ID of datacenter %s will be claimed\n"
 		"for the next %" G_GINT64_FORMAT " s: --max-clock-skew %" G_GINT64_FORMAT
 		" and --reservation %" G_GINT64_FORMAT " of servers,\n"
 		"%s.\n"
 		"The backup does not include later changes. Give\n"
 		"- these two options, if servers had larger values after the backup;\n"
 		"- --datacenter-id, if a datacenter was first used after the backup;\n"
-		"- a larger --max-clock-skew, if ZooKeeper's clock was more than 10 s ahead of "
+		"- a larger --max-clock-skew, if %s's clock was more than 10 s ahead of "
 		"the\n"
 		"  current one: add the difference.\n",
-		self->hosts->servers, self->hosts->root, names->str,
-		(SLACK_MS + limits->max_clock_skew_ms + limits->reservation_ms) / 1000,
-		limits->max_clock_skew_ms, limits->reservation_ms, self->limits_why);
+		self->registry->name, self->registry->servers, self->registry->root, names->str,
+		(FLOOR_SLACK_MS + limits->max_clock_skew_ms + limits->reservation_ms) / 1000,
+		limits->max_clock_skew_ms, limits->reservation_ms, self->limits_why,
+		self->registry->name);
 	return ctl_output_confirm();
 }
 
@@ -564,12 +551,11 @@ static gboolean confirm_quarantine(const Quarantine *self)
  * and returns %FALSE. */
 static gboolean check_live(Quarantine *self)
 {
-	const char *root = self->hosts->root;
+	const char *root = self->registry->root;
 	g_autoptr(GError) error = NULL;
-	CtlRegistryTree *found =
-		given.even_if_servers_live
-			? ctl_registry_tree_read(self->zookeeper, root, FALSE, &error)
-			: wait_for_claims(self->zookeeper, root, &error);
+	CtlRegistryTree *found = given.even_if_servers_live
+					 ? ctl_registry_tree_read(self->store, root, FALSE, &error)
+					 : wait_for_claims(self->store, root, &error);
 
 	if (found == NULL) {
 		ctl_output_complain("%s; nothing was changed", error->message);
@@ -582,8 +568,9 @@ static gboolean check_live(Quarantine *self)
 	ctl_output_complain("nothing was changed: %u server%s running", count_claims(found),
 			    count_claims(found) == 1 ? " is" : "s are");
 	complain_of_servers(found);
-	ctl_output_complain("stop them, or block their access to this ZooKeeper, and run the "
-			    "command again; --even-if-servers-live skips this check");
+	ctl_output_complain("stop them, or block their access to this %s, and run the "
+			    "command again; --even-if-servers-live skips this check",
+			    self->registry->name);
 	return FALSE;
 }
 
@@ -635,12 +622,12 @@ static void print_summary(const Quarantine *self)
 		left += floor->done && !floor->raised;
 	}
 	line = g_strdup_printf("%u floor%s raised, %u already higher and unchanged; no server "
-			       "claims a worker ID before %s: ZooKeeper's time + --max-clock-skew "
+			       "claims a worker ID before %s: %s's time + --max-clock-skew "
 			       "(%" G_GINT64_FORMAT " ms) + --reservation (%" G_GINT64_FORMAT
 			       " ms; both values: %s) + a margin of %d ms",
-			       raised, raised == 1 ? "" : "s", left, until,
+			       raised, raised == 1 ? "" : "s", left, until, self->registry->name,
 			       self->limits.max_clock_skew_ms, self->limits.reservation_ms,
-			       self->limits_why, SLACK_MS);
+			       self->limits_why, FLOOR_SLACK_MS);
 	if (self->options->json)
 		ctl_output_complain("%s", line);
 	else
@@ -659,7 +646,7 @@ static gboolean check_nobody_came(const Quarantine *self)
 
 	if (given.even_if_servers_live)
 		return TRUE;
-	tree = ctl_registry_tree_read(self->zookeeper, self->hosts->root, FALSE, &error);
+	tree = ctl_registry_tree_read(self->store, self->registry->root, FALSE, &error);
 	if (tree == NULL) {
 		ctl_output_complain(
 			"%s; servers may have registered in the meantime; run the command again",
@@ -686,7 +673,8 @@ static gboolean check_nobody_came(const Quarantine *self)
 	if (!is_safe)
 		ctl_output_complain(
 			"the registry is not safe yet; block the servers' access to this "
-			"ZooKeeper, stop those that are registered, and run the command again");
+			"%s, stop those that are registered, and run the command again",
+			self->registry->name);
 	return is_safe;
 }
 
@@ -716,10 +704,9 @@ static CtlStatus raise_floors(Quarantine *self)
 	return check_nobody_came(self) && complete ? CTL_OK : CTL_FAILED;
 }
 
-static CtlStatus run_quarantine(const CtlOptions *options, const ZookeeperHosts *hosts,
-				const char *auth)
+static CtlStatus run_quarantine(const CtlOptions *options, const CtlRegistry *registry)
 {
-	g_auto(Quarantine) self = {.options = options, .hosts = hosts};
+	g_auto(Quarantine) self = {.options = options, .registry = registry};
 	g_autoptr(GError) error = NULL;
 	guint64 skew_ms = 0, reservation_ms = 0;
 	CtlStatus status;
@@ -734,9 +721,9 @@ static CtlStatus run_quarantine(const CtlOptions *options, const ZookeeperHosts 
 				&skew_ms))
 		return CTL_USAGE;
 	self.given_limits = (ZnodeLimits){(gint64)skew_ms, (gint64)reservation_ms};
-	self.zookeeper = ctl_zookeeper_connect(hosts, auth, options->timeout_ms, TRUE, &error);
-	if (self.zookeeper != NULL)
-		self.tree = ctl_registry_tree_read(self.zookeeper, hosts->root, FALSE, &error);
+	self.store = ctl_store_connect(registry, options->timeout_ms, TRUE, &error);
+	if (self.store != NULL)
+		self.tree = ctl_registry_tree_read(self.store, registry->root, FALSE, &error);
 	if (self.tree == NULL)
 		return ctl_output_fail(error);
 	status = plan_quarantine(&self);
@@ -752,7 +739,7 @@ static CtlStatus run_quarantine(const CtlOptions *options, const ZookeeperHosts 
 /* "registry init" */
 
 /* Reports that a registry already exists. @record: its layout */
-static CtlStatus refuse_second_registry(const ZookeeperHosts *hosts, const StoreRecord *record)
+static CtlStatus refuse_second_registry(const CtlRegistry *registry, const StoreRecord *record)
 {
 	g_autoptr(GError) error = NULL;
 	g_autofree char *name = NULL;
@@ -760,35 +747,36 @@ static CtlStatus refuse_second_registry(const ZookeeperHosts *hosts, const Store
 
 	if (znode_layout_from_json(record->data, record->length, &layout, &error))
 		name = layout_name(&layout);
-	ctl_output_complain("ZooKeeper at %s already has a registry at %s; its layout %s%s",
-			    hosts->servers, hosts->root, name != NULL ? "is " : "does not parse: ",
-			    name != NULL ? name : error->message);
+	ctl_output_complain(
+		"%s at %s already has a registry at %s; its layout %s%s", registry->name,
+		registry->servers, registry->root,
+		name != NULL ? "is " : "does not parse: ", name != NULL ? name : error->message);
 	return CTL_FAILED;
 }
 
 /* Requests the creation of the same znodes as a server with --create-registry: the parents, the ID
  * and the layout. Returns the request for the layout, and sets *out_read to a request that reads
  * the ID afterwards. */
-static CtlRequest *request_registry(CtlZookeeper *zookeeper, GPtrArray *requests, const char *root,
+static CtlRequest *request_registry(CtlStore *store, GPtrArray *requests, const char *root,
 				    const Layout *layout, CtlRequest **out_read)
 {
 	char *key = znode_in_root(root, ZNODES_LAYOUT);
 	g_autoptr(GPtrArray) parents = znode_parents(key);
 	g_autofree char *new_id = g_uuid_string_random();
-	g_autofree char *identity = znode_registry_to_json(new_id);
+	const ZnodeHistory history = znode_history_of(ctl_store_history(store));
+	g_autofree char *identity = znode_registry_to_json(new_id, &history);
 	g_autofree char *data = znode_layout_to_json(layout);
 	CtlRequest *request;
 
 	/* a parent may already exist even if this client has no permission to create it */
 	for (guint i = 0; i < parents->len; i++)
-		ctl_zookeeper_write(zookeeper, requests, g_strdup(parents->pdata[i]), STORE_NONE,
-				    "")
+		ctl_store_write(store, requests, g_strdup(parents->pdata[i]), STORE_NONE, "")
 			->may_be_denied = TRUE;
-	ctl_zookeeper_write(zookeeper, requests, znode_in_root(root, ZNODES_REGISTRY), STORE_NONE,
-			    identity);
-	request = ctl_zookeeper_write(zookeeper, requests, key, STORE_NONE, data);
+	ctl_store_write(store, requests, znode_in_root(root, ZNODES_REGISTRY), STORE_NONE,
+			identity);
+	request = ctl_store_write(store, requests, key, STORE_NONE, data);
 	/* another client may have written the ID */
-	*out_read = ctl_zookeeper_read(zookeeper, requests, znode_in_root(root, ZNODES_REGISTRY));
+	*out_read = ctl_store_read(store, requests, znode_in_root(root, ZNODES_REGISTRY));
 	return request;
 }
 
@@ -804,12 +792,20 @@ static char *read_registry_id(const CtlRequest *request, GError **error)
 	return id;
 }
 
-/* If two clients create a registry at once, the layout's znode decides. */
-static CtlStatus run_init(const CtlOptions *options, const ZookeeperHosts *hosts, const char *auth)
+/* Prints the statements that permit a role, other than the owner of the schema, to run servers. */
+static void print_grants(const CtlRegistry *registry)
 {
-	g_autoptr(GPtrArray) reads = ctl_zookeeper_requests_new();
-	g_autoptr(GPtrArray) writes = ctl_zookeeper_requests_new();
-	g_autoptr(CtlZookeeper) zookeeper = NULL;
+	g_autofree char *grants = postgresql_schema_grants(registry->schema, "ROLE");
+
+	ctl_output_print("for the role of the servers, if it does not own the schema:\n%s", grants);
+}
+
+/* If two clients create a registry at once, the layout's znode decides. */
+static CtlStatus run_init(const CtlOptions *options, const CtlRegistry *registry)
+{
+	g_autoptr(GPtrArray) reads = ctl_store_requests_new();
+	g_autoptr(GPtrArray) writes = ctl_store_requests_new();
+	g_autoptr(CtlStore) store = NULL;
 	g_autoptr(GError) error = NULL;
 	g_autofree char *id = NULL, *name = NULL;
 	const CtlRequest *before, *identity, *of_servers, *write;
@@ -818,28 +814,31 @@ static CtlStatus run_init(const CtlOptions *options, const ZookeeperHosts *hosts
 
 	if (!ctl_options_layout(given.layout, &layout))
 		return CTL_USAGE;
-	zookeeper = ctl_zookeeper_connect(hosts, auth, options->timeout_ms, TRUE, &error);
-	if (zookeeper == NULL)
+	if (registry->postgresql != NULL &&
+	    !postgresql_schema_create(registry->postgresql->conninfo, registry->schema,
+				      options->timeout_ms / 1000, &error))
+		return ctl_output_fail(error);
+	store = ctl_store_connect(registry, options->timeout_ms, TRUE, &error);
+	if (store == NULL)
 		return ctl_output_fail(error);
 	do {
 		g_ptr_array_set_size(reads, 0);
-		before = ctl_zookeeper_read(zookeeper, reads,
-					    znode_in_root(hosts->root, ZNODES_LAYOUT));
-		identity = ctl_zookeeper_read(zookeeper, reads,
-					      znode_in_root(hosts->root, ZNODES_REGISTRY));
-		of_servers = ctl_zookeeper_read(zookeeper, reads,
-						znode_in_root(hosts->root, ZNODES_DATACENTERS));
-		if (!ctl_zookeeper_wait(zookeeper, reads, &error))
+		before = ctl_store_read(store, reads, znode_in_root(registry->root, ZNODES_LAYOUT));
+		identity = ctl_store_read(store, reads,
+					  znode_in_root(registry->root, ZNODES_REGISTRY));
+		of_servers = ctl_store_read(store, reads,
+					    znode_in_root(registry->root, ZNODES_DATACENTERS));
+		if (!ctl_store_wait(store, reads, &error))
 			return ctl_output_fail(error);
 		if (ctl_request_record(before) != NULL)
-			return refuse_second_registry(hosts, ctl_request_record(before));
+			return refuse_second_registry(registry, ctl_request_record(before));
 		if (ctl_request_record(of_servers) != NULL) {
-			ctl_output_complain("cannot create a registry at %s in ZooKeeper at %s: "
+			ctl_output_complain("cannot create a registry at %s in %s at %s: "
 					    "servers have used %s, but %s is missing; restore it "
 					    "from a server's layout, or delete %s after all "
 					    "reservations have ended",
-					    hosts->root, hosts->servers, of_servers->key,
-					    before->key, of_servers->key);
+					    registry->root, registry->name, registry->servers,
+					    of_servers->key, before->key, of_servers->key);
 			return CTL_FAILED;
 		}
 		/* an earlier attempt may have ended before it created the layout */
@@ -850,15 +849,15 @@ static CtlStatus run_init(const CtlOptions *options, const ZookeeperHosts *hosts
 				return ctl_output_fail(error);
 		}
 		g_ptr_array_set_size(writes, 0);
-		write = request_registry(zookeeper, writes, hosts->root, &layout, &read);
-		if (!ctl_zookeeper_wait(zookeeper, writes, &error))
+		write = request_registry(store, writes, registry->root, &layout, &read);
+		if (!ctl_store_wait(store, writes, &error))
 			return ctl_output_fail(error);
 	} while (write->answer->outcome == STORE_CONFLICT);
 	if (write->answer->outcome == STORE_ABSENT) {
-		ctl_output_complain("cannot create %s in ZooKeeper at %s: no permission; create "
+		ctl_output_complain("cannot create %s in %s at %s: no permission; create "
 				    "it, with its parents, or give a user and password that can "
 				    "(--zookeeper-auth)",
-				    hosts->root, hosts->servers);
+				    registry->root, registry->name, registry->servers);
 		return CTL_FAILED;
 	}
 	id = read_registry_id(read, &error);
@@ -868,14 +867,16 @@ static CtlStatus run_init(const CtlOptions *options, const ZookeeperHosts *hosts
 	if (options->json) {
 		JsonObject *object = json_object_new();
 
-		json_object_set_string_member(object, "root", hosts->root);
+		json_object_set_string_member(object, "root", registry->root);
 		json_object_set_string_member(object, "registry_id", id);
 		json_object_set_string_member(object, "layout", name);
 		ctl_output_print_object(object);
 	} else {
-		ctl_output_print("created the registry %s at %s in ZooKeeper at %s, with the "
+		ctl_output_print("created the registry %s at %s in %s at %s, with the "
 				 "layout %s\n",
-				 id, hosts->root, hosts->servers, name);
+				 id, registry->root, registry->name, registry->servers, name);
+		if (registry->postgresql != NULL)
+			print_grants(registry);
 	}
 	return CTL_OK;
 }
@@ -898,8 +899,7 @@ static const char *find_misplaced_option(gboolean is_init)
 static CtlStatus run_registry(const CtlOptions *options, const char *const *arguments)
 {
 	gboolean is_init = g_strcmp0(arguments[0], "init") == 0;
-	g_autoptr(ZookeeperHosts) hosts = NULL;
-	g_autofree char *auth = NULL;
+	g_autoptr(CtlRegistry) registry = NULL;
 	const char *misplaced;
 
 	if ((!is_init && g_strcmp0(arguments[0], "quarantine") != 0) || arguments[1] != NULL)
@@ -908,24 +908,27 @@ static CtlStatus run_registry(const CtlOptions *options, const char *const *argu
 	if (misplaced != NULL)
 		return ctl_output_misuse("registry %s does not take %s; remove it", arguments[0],
 					 misplaced);
-	if (!ctl_options_zookeeper(options, &hosts, &auth))
+	if (!ctl_options_registry(options, &registry))
 		return CTL_USAGE;
-	if (hosts == NULL)
-		return ctl_output_misuse("registry requires --zookeeper HOSTS");
-	return is_init ? run_init(options, hosts, auth) : run_quarantine(options, hosts, auth);
+	if (registry == NULL)
+		return ctl_output_misuse(
+			"registry requires --zookeeper HOSTS or --postgresql CONNINFO");
+	return is_init ? run_init(options, registry) : run_quarantine(options, registry);
 }
 
 const CtlCommand ctl_registry_command = {
 	.name = "registry",
 	.arguments = "init|quarantine",
-	.summary = "Creates a registry, or makes a restored ZooKeeper safe.",
+	.summary = "Creates a registry, or makes a restored one safe.",
 	.details = "Run registry init once, before the first server of a new registry starts. It "
-		   "creates the root of --zookeeper, and fails if there is a registry already. "
-		   "Run registry quarantine after ZooKeeper has been restored from a backup, and "
+		   "creates the root of --zookeeper or the schema in PostgreSQL, and fails if "
+		   "there is a "
+		   "registry already. "
+		   "Run registry quarantine after its store has been restored from a backup, and "
 		   "before servers can reach it. It keeps servers from claiming worker IDs until "
 		   "all reservations that the backup may lack have ended. It asks for "
 		   "confirmation, and stops if servers are running.",
-	.takes_zookeeper = TRUE,
+	.takes_registry = TRUE,
 	.takes_no_server = TRUE,
 	.entries = entries,
 	.run = run_registry,

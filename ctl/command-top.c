@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /* "top": repeatedly shows the state and the rates of all servers. It changes nothing. For each
- * list, it reads the tree in ZooKeeper again, without watches. */
+ * list, it reads the tree in the registry again, without watches. */
 
 #include <math.h>
 #include <stdatomic.h>
@@ -312,10 +312,9 @@ typedef struct {
 
 typedef struct {
 	const CtlOptions *options;
-	const ZookeeperHosts *hosts;
-	const char *auth;
+	const CtlRegistry *registry;
 	guint interval_ms;
-	CtlRegistryTree *tree; /* (nullable): the last tree that was read from ZooKeeper */
+	CtlRegistryTree *tree; /* (nullable): the last tree that was read */
 	gint64 tree_as_of_ms;  /* time of the tree, since the Unix epoch */
 	GHashTable *counts; /* maps a nonce to the CtlCounts of the last list that contained them */
 	gint64 due_at_us;   /* monotonic time at which the next list is due */
@@ -498,20 +497,19 @@ static List *list_tree(Top *self, const GError *lost)
 	return list;
 }
 
-/* Connects if @zookeeper is not set, and reads the tree. On failure, returns %FALSE with an error
+/* Connects if @store is not set, and reads the tree. On failure, returns %FALSE with an error
  * set, and drops the session. */
-static gboolean read_tree(Top *self, CtlZookeeper **zookeeper, GError **error)
+static gboolean read_tree(Top *self, CtlStore **store, GError **error)
 {
 	gint64 now_ms = g_get_real_time() / 1000;
 	CtlRegistryTree *tree = NULL;
 
-	if (*zookeeper == NULL)
-		*zookeeper = ctl_zookeeper_connect(self->hosts, self->auth,
-						   self->options->timeout_ms, FALSE, error);
-	if (*zookeeper != NULL)
-		tree = ctl_registry_tree_read(*zookeeper, self->hosts->root, FALSE, error);
+	if (*store == NULL)
+		*store = ctl_store_connect(self->registry, self->options->timeout_ms, FALSE, error);
+	if (*store != NULL)
+		tree = ctl_registry_tree_read(*store, self->registry->root, FALSE, error);
 	if (tree == NULL) {
-		g_clear_pointer(zookeeper, ctl_zookeeper_free);
+		g_clear_pointer(store, ctl_store_free);
 		return FALSE;
 	}
 	ctl_registry_tree_free(self->tree);
@@ -520,18 +518,18 @@ static gboolean read_tree(Top *self, CtlZookeeper **zookeeper, GError **error)
 	return TRUE;
 }
 
-/* Shows the servers in ZooKeeper. Returns only on an error. If ZooKeeper does not answer, asks the
+/* Shows the servers in the registry. Returns only on an error. If it does not answer, asks the
  * servers of the last tree. */
-static CtlStatus show_by_zookeeper(Top *self)
+static CtlStatus show_by_registry(Top *self)
 {
-	g_autoptr(CtlZookeeper) zookeeper = NULL;
+	g_autoptr(CtlStore) store = NULL;
 
 	for (;; wait_until_due(self)) {
 		g_autoptr(GError) error = NULL;
 
-		if (!read_tree(self, &zookeeper, &error) &&
-		    (self->tree == NULL || !ctl_zookeeper_is_lost(error)))
-			return ctl_output_fail_zookeeper(error);
+		if (!read_tree(self, &store, &error) &&
+		    (self->tree == NULL || !ctl_store_is_lost(error)))
+			return ctl_output_fail_store(error);
 		show_list(self, list_tree(self, error));
 	}
 }
@@ -560,8 +558,7 @@ static CtlStatus show_by_servers(Top *self)
 
 static CtlStatus run_top(const CtlOptions *options, G_GNUC_UNUSED const char *const *arguments)
 {
-	g_autoptr(ZookeeperHosts) hosts = NULL;
-	g_autofree char *auth = NULL;
+	g_autoptr(CtlRegistry) registry = NULL;
 	guint64 interval_ms = 2000;
 	guint column = 0;
 
@@ -577,7 +574,7 @@ static CtlStatus run_top(const CtlOptions *options, G_GNUC_UNUSED const char *co
 
 		return ctl_output_misuse("--sort: \"%s\" is not one of %s", shown, all);
 	}
-	if (!ctl_options_zookeeper(options, &hosts, &auth))
+	if (!ctl_options_registry(options, &registry))
 		return CTL_USAGE;
 	if (!options->json && (!isatty(STDIN_FILENO) || !isatty(STDOUT_FILENO) ||
 			       g_strcmp0(g_getenv("TERM"), "dumb") == 0))
@@ -585,8 +582,7 @@ static CtlStatus run_top(const CtlOptions *options, G_GNUC_UNUSED const char *co
 
 	g_auto(Top) self = {
 		.options = options,
-		.hosts = hosts,
-		.auth = auth,
+		.registry = registry,
 		.interval_ms = (guint)interval_ms,
 		.counts = counts_new(),
 		.due_at_us = g_get_monotonic_time(),
@@ -596,7 +592,7 @@ static CtlStatus run_top(const CtlOptions *options, G_GNUC_UNUSED const char *co
 
 	ctl_watch_begin(options->json ? NULL : draw_last, on_key, &self);
 
-	CtlStatus status = hosts != NULL ? show_by_zookeeper(&self) : show_by_servers(&self);
+	CtlStatus status = registry != NULL ? show_by_registry(&self) : show_by_servers(&self);
 
 	ctl_watch_end();
 	return status;
@@ -611,7 +607,7 @@ const CtlCommand ctl_top_command = {
 		"one object per line instead, also without a terminal. Ends with status 1 if, in "
 		"the last list, two servers of different registries have the same datacenter ID "
 		"and worker ID.",
-	.takes_zookeeper = TRUE,
+	.takes_registry = TRUE,
 	.entries = entries,
 	.run = run_top,
 };

@@ -13,7 +13,8 @@ static gboolean with_reservations;
 
 static const GOptionEntry entries[] = {
 	{"reservations", 'r', 0, G_OPTION_ARG_NONE, &with_reservations,
-	 "List worker IDs instead: held, quarantined or free; requires --zookeeper", NULL},
+	 "List worker IDs instead: held, quarantined or free; requires --zookeeper or --postgresql",
+	 NULL},
 	G_OPTION_ENTRY_NULL,
 };
 
@@ -196,22 +197,19 @@ static CtlStatus list_by_servers(const CtlOptions *options)
 	return workers != NULL && !ctl_notes_has_failure(notes) ? CTL_OK : CTL_FAILED;
 }
 
-static CtlStatus list_by_zookeeper(const CtlOptions *options, const ZookeeperHosts *hosts,
-				   const char *auth)
+static CtlStatus list_by_registry(const CtlOptions *options, const CtlRegistry *registry)
 {
 	g_autoptr(GError) error = NULL;
-	g_autoptr(CtlZookeeper) zookeeper =
-		ctl_zookeeper_connect(hosts, auth, options->timeout_ms, TRUE, &error);
+	g_autoptr(CtlStore) store = ctl_store_connect(registry, options->timeout_ms, TRUE, &error);
 	g_autoptr(CtlRegistryTree) tree = NULL;
 	g_autoptr(GPtrArray) notes = ctl_notes_new();
 	gint64 now_ms = g_get_real_time() / 1000;
 	gboolean is_sound;
 
-	if (zookeeper != NULL)
-		tree = ctl_registry_tree_read(zookeeper, hosts->root, with_reservations, &error);
+	if (store != NULL)
+		tree = ctl_registry_tree_read(store, registry->root, with_reservations, &error);
 	if (tree == NULL)
-		return with_reservations ? ctl_output_fail(error)
-					 : ctl_output_fail_zookeeper(error);
+		return with_reservations ? ctl_output_fail(error) : ctl_output_fail_store(error);
 	is_sound = ctl_notes_add_tree(notes, tree);
 	if (with_reservations) {
 		print_reservations(tree, options->json);
@@ -232,25 +230,26 @@ static CtlStatus list_by_zookeeper(const CtlOptions *options, const ZookeeperHos
 
 static CtlStatus run_workers(const CtlOptions *options, G_GNUC_UNUSED const char *const *arguments)
 {
-	g_autoptr(ZookeeperHosts) hosts = NULL;
-	g_autofree char *auth = NULL;
+	g_autoptr(CtlRegistry) registry = NULL;
 
-	if (!ctl_options_zookeeper(options, &hosts, &auth))
+	if (!ctl_options_registry(options, &registry))
 		return CTL_USAGE;
-	if (hosts == NULL && with_reservations)
-		return ctl_output_misuse("--reservations requires --zookeeper HOSTS");
-	return hosts != NULL ? list_by_zookeeper(options, hosts, auth) : list_by_servers(options);
+	if (registry == NULL && with_reservations)
+		return ctl_output_misuse(
+			"--reservations requires --zookeeper HOSTS or --postgresql CONNINFO");
+	return registry != NULL ? list_by_registry(options, registry) : list_by_servers(options);
 }
 
 const CtlCommand ctl_workers_command = {
 	.name = "workers",
 	.summary = "Lists the servers.",
-	.details = "With --zookeeper, reads the servers from ZooKeeper; otherwise, asks each "
+	.details = "With --zookeeper or --postgresql, reads the servers from the registry; "
+		   "otherwise, asks each "
 		   "--server for the servers that it knows. Then asks each server for its state "
 		   "and clock. Lists a server that does not reply as unreachable, prints the "
 		   "reason on standard error, and exits with status 1. It does the same if two "
 		   "servers of different registries have the same datacenter ID and worker ID.",
-	.takes_zookeeper = TRUE,
+	.takes_registry = TRUE,
 	.entries = entries,
 	.run = run_workers,
 };

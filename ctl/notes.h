@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
+#include "ctl/store.h"
 #include "ctl/worker.h"
-#include "ctl/zookeeper.h"
 
 /* Notes about a list of servers: what may be missing from it, and why. They are printed on standard
  * error, or drawn below the list. */

@@ -101,37 +101,104 @@ void ctl_options_add_remedy(const CtlOptions *self, GError *error)
 	error->message = g_strconcat(message, remedy, NULL);
 }
 
-gboolean ctl_options_zookeeper(const CtlOptions *self, ZookeeperHosts **out_hosts, char **out_auth)
+void ctl_registry_free(CtlRegistry *self)
 {
-	CtlSource source = self->origins[CTL_ZOOKEEPER].source;
-	CtlSource server_source =
-		self->servers != NULL ? self->origins[CTL_SERVER].source : CTL_SOURCE_DEFAULT;
-	gboolean is_wanted = self->zookeeper != NULL && source >= server_source;
-	g_autoptr(ZookeeperHosts) hosts = NULL;
-	g_autofree char *auth = NULL;
+	if (self == NULL)
+		return;
+	g_clear_pointer(&self->hosts, zookeeper_hosts_free);
+	g_clear_pointer(&self->postgresql, postgresql_target_free);
+	g_free(self->auth);
+	g_free(self->schema);
+	g_free(self->root);
+	g_free(self);
+}
+
+/* Fills @registry from --zookeeper. Returns %FALSE, with the message printed. */
+static gboolean set_zookeeper(const CtlOptions *self, CtlRegistry *registry)
+{
 	g_autoptr(GError) error = NULL;
 
-	if (is_wanted && server_source == CTL_SOURCE_COMMAND_LINE) {
-		ctl_output_complain("--server and --zookeeper cannot be combined; remove one");
-		return FALSE;
-	}
-	if (is_wanted && ((hosts = zookeeper_hosts_parse(self->zookeeper, &error)) == NULL ||
-			  !zookeeper_hosts_set_tls(hosts, &self->tls, &error))) {
+	registry->hosts = zookeeper_hosts_parse(self->zookeeper, &error);
+	if (registry->hosts == NULL ||
+	    !zookeeper_hosts_set_tls(registry->hosts, &self->tls, &error)) {
 		complain_of(self, CTL_ZOOKEEPER, error->message);
 		return FALSE;
 	}
-	if (is_wanted && self->zookeeper_auth != NULL &&
-	    (auth = zookeeper_hosts_read_auth(self->zookeeper_auth, &error)) == NULL) {
+	if (self->zookeeper_auth != NULL &&
+	    (registry->auth = zookeeper_hosts_read_auth(self->zookeeper_auth, &error)) == NULL) {
 		complain_of(self, CTL_ZOOKEEPER_AUTH, error->message);
 		return FALSE;
 	}
-	if (!is_wanted && self->zookeeper_auth != NULL &&
+	registry->name = "ZooKeeper";
+	registry->option = "--zookeeper";
+	registry->servers = registry->hosts->servers;
+	registry->root = g_strdup(registry->hosts->root);
+	return TRUE;
+}
+
+/* Fills @registry from --postgresql. Returns %FALSE, with the message printed. */
+static gboolean set_postgresql(const CtlOptions *self, CtlRegistry *registry)
+{
+	g_autoptr(GError) error = NULL;
+
+	registry->postgresql = postgresql_target_parse(self->postgresql, &error);
+	if (registry->postgresql == NULL) {
+		complain_of(self, CTL_POSTGRESQL, error->message);
+		return FALSE;
+	}
+	registry->schema =
+		postgresql_schema_parse(self->postgresql_schema != NULL ? self->postgresql_schema
+									: POSTGRESQL_DEFAULT_SCHEMA,
+					&error);
+	if (registry->schema == NULL) {
+		complain_of(self, CTL_POSTGRESQL_SCHEMA, error->message);
+		return FALSE;
+	}
+	registry->name = "PostgreSQL";
+	registry->option = "--postgresql";
+	registry->servers = registry->postgresql->shown;
+	registry->root = g_strconcat("/", registry->schema, NULL);
+	return TRUE;
+}
+
+gboolean ctl_options_registry(const CtlOptions *self, CtlRegistry **out_registry)
+{
+	CtlSource zookeeper_source = self->origins[CTL_ZOOKEEPER].source;
+	CtlSource postgresql_source = self->origins[CTL_POSTGRESQL].source;
+	gboolean is_postgresql = self->postgresql != NULL &&
+				 (self->zookeeper == NULL || postgresql_source > zookeeper_source);
+	CtlSource source = is_postgresql ? postgresql_source : zookeeper_source;
+	CtlSource server_source =
+		self->servers != NULL ? self->origins[CTL_SERVER].source : CTL_SOURCE_DEFAULT;
+	gboolean is_wanted = (is_postgresql || self->zookeeper != NULL) && source >= server_source;
+	g_autoptr(CtlRegistry) registry = NULL;
+
+	if (self->zookeeper != NULL && self->postgresql != NULL &&
+	    postgresql_source == zookeeper_source) {
+		ctl_output_complain("--zookeeper and --postgresql cannot be combined; remove one");
+		return FALSE;
+	}
+	if (is_wanted && server_source == CTL_SOURCE_COMMAND_LINE) {
+		ctl_output_complain("--server and %s cannot be combined; remove one",
+				    is_postgresql ? "--postgresql" : "--zookeeper");
+		return FALSE;
+	}
+	if (self->zookeeper_auth != NULL && (!is_wanted || is_postgresql) &&
 	    self->origins[CTL_ZOOKEEPER_AUTH].source == CTL_SOURCE_COMMAND_LINE) {
 		ctl_output_complain("--zookeeper-auth requires --zookeeper");
 		return FALSE;
 	}
-	*out_hosts = g_steal_pointer(&hosts);
-	*out_auth = g_steal_pointer(&auth);
+	if (self->postgresql_schema != NULL && (!is_wanted || !is_postgresql) &&
+	    self->origins[CTL_POSTGRESQL_SCHEMA].source == CTL_SOURCE_COMMAND_LINE) {
+		ctl_output_complain("--postgresql-schema requires --postgresql");
+		return FALSE;
+	}
+	if (is_wanted) {
+		registry = g_new0(CtlRegistry, 1);
+		if (!(is_postgresql ? set_postgresql : set_zookeeper)(self, registry))
+			return FALSE;
+	}
+	*out_registry = g_steal_pointer(&registry);
 	return TRUE;
 }
 

@@ -5,6 +5,7 @@
 
 #include "client/snowflake-client.h"
 #include "common/address.h"
+#include "common/postgresql.h"
 #include "common/tls/client.h"
 #include "common/zookeeper/hosts.h"
 #include "core/layout.h"
@@ -18,6 +19,8 @@ typedef enum {
 	CTL_SERVER,
 	CTL_ZOOKEEPER,
 	CTL_ZOOKEEPER_AUTH,
+	CTL_POSTGRESQL,
+	CTL_POSTGRESQL_SCHEMA,
 	CTL_TLS_CA,
 	CTL_TLS_CERTIFICATE,
 	CTL_TLS_KEY,
@@ -43,8 +46,10 @@ typedef struct {
 typedef struct {
 	const char *config;         /* a config file; NULL: see ctl_settings_load() */
 	char **servers;             /* NULL: the default server */
-	const char *zookeeper;      /* if NULL, see ctl_options_zookeeper() */
+	const char *zookeeper;      /* if NULL, see ctl_options_registry() */
 	const char *zookeeper_auth; /* path of a file; NULL if none */
+	const char *postgresql;     /* if NULL, see ctl_options_registry() */
+	const char *postgresql_schema;
 	TlsNames tls;
 	const char *timeout; /* see ctl_options_check() */
 	gboolean json;
@@ -65,9 +70,25 @@ SnowflakeClient *ctl_options_client_new(const CtlOptions *self, const Address *c
 /* Appends to the error of a failed call which TLS option is missing, if one is. */
 void ctl_options_add_remedy(const CtlOptions *self, GError *error);
 
-/* Sets *out_hosts to the ZooKeeper ensemble; to NULL if there is none, or if a source with higher
- * precedence contains servers. Sets *out_auth to "user:password", or to NULL. */
-gboolean ctl_options_zookeeper(const CtlOptions *self, ZookeeperHosts **out_hosts, char **out_auth);
+/* The registry that a command reads: in ZooKeeper or in PostgreSQL. */
+typedef struct {
+	ZookeeperHosts *hosts;        /* (nullable) */
+	char *auth;                   /* (nullable): "user:password" for ZooKeeper */
+	PostgresqlTarget *postgresql; /* (nullable) */
+	char *schema;                 /* (nullable): its schema */
+	const char *name;             /* "ZooKeeper" or "PostgreSQL" */
+	const char *option;           /* "--zookeeper" or "--postgresql" */
+	const char *servers;          /* for messages */
+	char *root;
+} CtlRegistry;
+
+void ctl_registry_free(CtlRegistry *self);
+G_DEFINE_AUTOPTR_CLEANUP_FUNC(CtlRegistry, ctl_registry_free)
+
+/* Sets *out_registry to the registry; to NULL if there is none, or if a source with higher
+ * precedence contains servers. Returns %FALSE, with the message printed, if an option is invalid:
+ * CTL_USAGE. */
+gboolean ctl_options_registry(const CtlOptions *self, CtlRegistry **out_registry);
 
 /* Sets timeout_ms, and checks the --tls- options. */
 gboolean ctl_options_check(CtlOptions *self);

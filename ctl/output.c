@@ -11,7 +11,7 @@
 
 #include "client/snowflake-client.h"
 #include "ctl/format.h"
-#include "ctl/zookeeper.h"
+#include "ctl/store.h"
 
 #define PROGRAM "snowflakectl: "
 
@@ -247,7 +247,7 @@ static const char *kind_of(const GError *error)
 		[SNOWFLAKE_CLIENT_ERROR_PROTOCOL] = "protocol",
 	};
 
-	if (ctl_zookeeper_is_lost(error))
+	if (ctl_store_is_lost(error))
 		return "unreachable";
 	if (error->domain == SNOWFLAKE_CLIENT_ERROR && error->code < (int)G_N_ELEMENTS(KINDS))
 		return KINDS[error->code];
@@ -283,11 +283,12 @@ CtlStatus ctl_output_fail(const GError *error)
 	return CTL_FAILED;
 }
 
-CtlStatus ctl_output_fail_zookeeper(const GError *error)
+CtlStatus ctl_output_fail_store(const GError *error)
 {
-	const char *hint = ctl_zookeeper_is_lost(error)
-				   ? "; to ask servers without ZooKeeper, give --server HOST:PORT"
-				   : "";
+	const char *hint =
+		ctl_store_is_lost(error)
+			? "; to ask servers without the registry, give --server HOST:PORT"
+			: "";
 	g_autoptr(GError) complete =
 		g_error_new(error->domain, error->code, "%s%s", error->message, hint);
 

@@ -58,7 +58,7 @@ void ctl_output_complain_of(const GError *error, gint64 retry_after_ms);
 CtlStatus ctl_output_fail(const GError *error);
 /* Like ctl_output_fail(), for a command that can ask servers instead of ZooKeeper. If ZooKeeper
  * does not answer, the message suggests this. */
-CtlStatus ctl_output_fail_zookeeper(const GError *error);
+CtlStatus ctl_output_fail_store(const GError *error);
 
 /* Returns: (transfer full): the line that ctl_output_complain() prints, without its newline. */
 char *ctl_output_complaint(const char *message);

@@ -18,8 +18,8 @@
 /* What a command uses. Other options are not read from the environment and the files. */
 typedef enum {
 	CTL_USE_SERVERS = 1,
-	CTL_USE_ZOOKEEPER = 2,
-	CTL_USE_ALL = CTL_USE_SERVERS | CTL_USE_ZOOKEEPER,
+	CTL_USE_REGISTRY = 2,
+	CTL_USE_ALL = CTL_USE_SERVERS | CTL_USE_REGISTRY,
 } CtlUses;
 
 typedef struct {

@@ -50,6 +50,11 @@ static GOptionEntry common_entries[] = {
 	 "ZooKeeper of the servers: HOST:PORT,...[/PATH] (default $SNOWFLAKE_ZOOKEEPER)", "HOSTS"},
 	{"zookeeper-auth", 0, 0, G_OPTION_ARG_FILENAME, &given.options.zookeeper_auth,
 	 "File with the servers' USER:PASSWORD for ZooKeeper", "FILE"},
+	{"postgresql", 0, 0, G_OPTION_ARG_STRING, &given.options.postgresql,
+	 "PostgreSQL of the servers: a connection string (default $SNOWFLAKE_POSTGRESQL)",
+	 "CONNINFO"},
+	{"postgresql-schema", 0, 0, G_OPTION_ARG_STRING, &given.options.postgresql_schema,
+	 "Schema of the registry in PostgreSQL (default " POSTGRESQL_DEFAULT_SCHEMA ")", "NAME"},
 	{"tls-ca", 0, 0, G_OPTION_ARG_FILENAME, &given.options.tls.ca,
 	 "CA certificates for verifying servers (default: the system trust store)", "FILE"},
 	{"tls-certificate", 0, 0, G_OPTION_ARG_FILENAME, &given.options.tls.certificate,
@@ -284,7 +289,7 @@ static gboolean parse_options(int argc, char **argv, const CtlCommand *command)
 static gboolean load_settings(const CtlCommand *command)
 {
 	guint uses = (command->takes_no_server ? 0 : CTL_USE_SERVERS) |
-		     (command->takes_zookeeper ? CTL_USE_ZOOKEEPER : 0);
+		     (command->takes_registry ? CTL_USE_REGISTRY : 0);
 	g_autoptr(GError) error = NULL;
 
 	if (ctl_settings_load(&given.options, uses, NULL, &error))
@@ -333,11 +338,15 @@ static CtlStatus parse_and_run(int argc, char **argv)
 		return ctl_output_misuse("no command is given; see snowflakectl --help");
 	if (!load_settings(command) || !ctl_options_check(&given.options))
 		return CTL_USAGE;
-	if (!command->takes_zookeeper &&
-	    (given.options.zookeeper != NULL || given.options.zookeeper_auth != NULL))
-		return ctl_output_misuse("%s does not take --zookeeper%s", command->name,
-					 command->takes_no_server ? ""
-								  : "; give --server HOST:PORT");
+	if (!command->takes_registry &&
+	    (given.options.zookeeper != NULL || given.options.zookeeper_auth != NULL ||
+	     given.options.postgresql != NULL || given.options.postgresql_schema != NULL))
+		return ctl_output_misuse(
+			"%s does not take %s%s", command->name,
+			given.options.zookeeper != NULL || given.options.zookeeper_auth != NULL
+				? "--zookeeper"
+				: "--postgresql",
+			command->takes_no_server ? "" : "; give --server HOST:PORT");
 	if (command->arguments == NULL && given.arguments != NULL) {
 		g_autofree char *shown =
 			text_escape(given.arguments[0], strlen(given.arguments[0]));

@@ -4,7 +4,7 @@
 #include "ctl/options.h"
 #include "ctl/output.h"
 #include "ctl/probe.h"
-#include "ctl/zookeeper.h"
+#include "ctl/store.h"
 
 /* servers report the states of other servers with a delay of a second or two */
 #define CTL_WORKER_OLD_MS 3000

@@ -8,6 +8,7 @@
 #include "core/uuid.h"
 #include "issuer/worker-id-source.h"
 #include "worker/file/registry.h"
+#include "worker/postgresql/store.h"
 #include "worker/registration/registration.h"
 #include "worker/zookeeper/store.h"
 
@@ -28,7 +29,7 @@ static gboolean find_worker_id(Issuer *self, GError **error)
 		return FALSE;
 	}
 	self->worker_id = worker_id;
-	if (options->zookeeper != NULL)
+	if (options_has_shared_registry(options))
 		return TRUE;
 	log_event(LOG_WORKER_ID_DERIVED, log_number("worker_id", worker_id), log_text("from", from),
 		  log_text("meaning", "it is not registered, so two machines with the same worker "
@@ -158,19 +159,12 @@ static void check_address(const Address *address, const ZookeeperHosts *hosts)
 				   "give it with --advertise HOST:PORT"));
 }
 
-static Registry *make_zookeeper_registry(const Issuer *self, const IssuerMember *member,
-					 GError **error)
+static Store *make_zookeeper_store(const Options *options, const Address *address, GError **error)
 {
-	const Options *options = self->options;
 	const TlsNames tls = options_tls_names(options);
-	gboolean is_server = member->address != NULL;
-	g_autoptr(Address) address = is_server ? advertised_address(member, error) : NULL;
-	g_autofree char *host = machine_name();
 	g_autofree char *auth = NULL;
 
-	if (is_server && address == NULL)
-		return NULL;
-	if (is_server)
+	if (address != NULL)
 		check_address(address, options->zookeeper);
 	if (!zookeeper_hosts_set_tls(options->zookeeper, &tls, error)) {
 		g_prefix_error(error, "--zookeeper: ");
@@ -183,15 +177,44 @@ static Registry *make_zookeeper_registry(const Issuer *self, const IssuerMember 
 			return NULL;
 		}
 	}
-
-	const ZookeeperStoreConfig store = {
+	return zookeeper_store_new(&(ZookeeperStoreConfig){
 		.hosts = options->zookeeper,
 		.auth = auth,
 		.session_timeout_ms = options->session_timeout_ms,
-	};
+	});
+}
+
+static Store *make_postgresql_store(const Options *options)
+{
+	log_name_postgresql();
+	return postgresql_store_new(&(PostgresqlStoreConfig){
+		.target = options->postgresql,
+		.schema = options->postgresql_schema,
+		.session_timeout_ms = options->session_timeout_ms,
+	});
+}
+
+static Registry *make_shared_registry(const Issuer *self, const IssuerMember *member,
+				      GError **error)
+{
+	const Options *options = self->options;
+	gboolean is_server = member->address != NULL;
+	g_autoptr(Address) address = is_server ? advertised_address(member, error) : NULL;
+	g_autofree char *host = machine_name();
+	g_autofree char *schema_root = g_strconcat("/", options->postgresql_schema, NULL);
+	Store *store;
+
+	if (is_server && address == NULL)
+		return NULL;
+	store = options->zookeeper != NULL ? make_zookeeper_store(options, address, error)
+					   : make_postgresql_store(options);
+	if (store == NULL)
+		return NULL;
+
 	const RegistrationConfig config = {
-		.servers = options->zookeeper->servers,
-		.root = options->zookeeper->root,
+		.servers = options->zookeeper != NULL ? options->zookeeper->servers
+						      : options->postgresql->shown,
+		.root = options->zookeeper != NULL ? options->zookeeper->root : schema_root,
 		.layout = &options->layout,
 		.clock = &self->clock,
 		.datacenter_id = (guint)options->datacenter_id,
@@ -208,18 +231,18 @@ static Registry *make_zookeeper_registry(const Issuer *self, const IssuerMember 
 		.registry_id = options->registry_id,
 		.create_registry = options->create_registry,
 		.skip_sanity_checks = options->skip_sanity_checks,
-		.tls = tls,
+		.tls = options_tls_names(options),
 	};
 
-	return registration_new(zookeeper_store_new(&store), &config);
+	return registration_new(store, &config);
 }
 
 gboolean issuer_join(Issuer *self, const IssuerMember *member, void (*changed)(gpointer user_data),
 		     gpointer user_data, GError **error)
 {
 	const Options *options = self->options;
-	Registry *registry = options->zookeeper != NULL
-				     ? make_zookeeper_registry(self, member, error)
+	Registry *registry = options_has_shared_registry(options)
+				     ? make_shared_registry(self, member, error)
 				     : make_file_registry(self, member);
 	const KeeperConfig config = {
 		.max_clock_skew_ms = options->max_clock_skew_ms,

@@ -69,13 +69,14 @@ typedef enum {
 typedef struct {
 	/* (nullable): options of snowflaked(8), each as "name=value", NULL-terminated. The options
 	 * are tls-certificate, tls-key, tls-ca; datacenter-id, worker-id, state-directory;
-	 * zookeeper, zookeeper-auth, session-timeout, connect-timeout, reservation,
-	 * registry-id, create-registry, skip-sanity-checks; layout, max-ahead, max-clock-skew,
-	 * on-clock-step, sequence-start, max-wait; stop-timeout, log-level.
+	 * zookeeper, zookeeper-auth, postgresql, postgresql-schema, session-timeout,
+	 * connect-timeout, reservation, registry-id, create-registry, skip-sanity-checks; layout,
+	 * max-ahead, max-clock-skew, on-clock-step, sequence-start, max-wait; stop-timeout,
+	 * log-level.
 	 *
-	 * Without zookeeper, reservations are stored in the state directory. In this case, if
-	 * worker-id is not given, the node claims the lowest worker ID that no other server or node
-	 * holds. */
+	 * Without zookeeper and postgresql, reservations are stored in the state directory. In this
+	 * case, if worker-id is not given, the node claims the lowest worker ID that no other
+	 * server or node holds. */
 	const char *const *options;
 	/* (nullable): the name of the program, as shown by "snowflakectl workers": 1 to 64
 	 * letters, digits, dots, underscores and hyphens. %NULL: the name of the executable file.

@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "common/postgresql.h"
 #include "common/zookeeper/znodes.h"
 #include "core/generator.h"
 #include "options/help-text.h"
@@ -14,6 +15,8 @@
 	OPTION(key, NUMBER, field, unit), .min = least, .max = most, .default_text = otherwise
 #define REREAD                             .reread = TRUE
 #define OF_ZOOKEEPER                       .of_zookeeper = TRUE
+#define OF_STORE                           .of_store = TRUE
+#define OF_POSTGRESQL                      .of_postgresql = TRUE
 #define OF_ISSUER                          .of_issuer = TRUE
 #define OF_RELAY                           .of_relay = TRUE
 #define OF_TLS                             .of_tls = TRUE
@@ -105,15 +108,15 @@ const OptionSpec OPTIONS_TABLE[] = {
 		 "--relay-prefetch"},
 
 	{NUMBER("datacenter-id", datacenter_id, "N", 0, G_MAXINT64, NULL), .heading = "Worker ID",
-	 .default_note = "none, which means 0; required with zookeeper", EMBEDDED, OF_ISSUER,
-	 .help = "datacenter ID in every ID; 0 to 31 in the layout twitter"},
+	 .default_note = "none, which means 0; required with a shared registry", EMBEDDED,
+	 OF_ISSUER, .help = "datacenter ID in every ID; 0 to 31 in the layout twitter"},
 	{NUMBER("worker-id", worker_id, "N", 0, G_MAXINT64, NULL), .words = WORKER_IDS,
-	 .default_note = "none, which means 0, or any free worker ID with zookeeper", EMBEDDED,
-	 OF_ISSUER,
+	 .default_note = "none, which means 0, or any free worker ID with a shared registry",
+	 EMBEDDED, OF_ISSUER,
 	 .help = "worker ID in every ID: a number (0 to 31 in the layout twitter), or mac, ip or "
 		 "ordinal to derive it from the low bits of the machine's MAC or IP address, or "
-		 "from the number at the end of its host name, such as ids-3. With --zookeeper, "
-		 "a derived worker ID is only preferred. Without --zookeeper, required if other "
+		 "from the number at the end of its host name, such as ids-3. With a shared "
+		 "registry, a derived worker ID is only preferred. Without one, required if other "
 		 "machines can reach the --listen address"},
 	{OPTION("state-directory", PATH, state_directory, "DIR"),
 	 .default_note = "$STATE_DIRECTORY, else /var/lib/snowflaked for root, else "
@@ -122,7 +125,7 @@ const OptionSpec OPTIONS_TABLE[] = {
 	 .help = "directory for the reservations of worker IDs; do not copy it to another "
 		 "machine"},
 
-	{OPTION("zookeeper", ZOOKEEPER, zookeeper, "HOSTS"), .heading = "ZooKeeper",
+	{OPTION("zookeeper", ZOOKEEPER, zookeeper, "HOSTS"), .heading = "Shared registry",
 	 .default_note = "none, so reservations are stored in the state directory", EMBEDDED,
 	 OF_ISSUER,
 	 .help = "ZooKeeper for reservations that many machines share: HOST:PORT of each of "
@@ -132,28 +135,38 @@ const OptionSpec OPTIONS_TABLE[] = {
 	{OPTION("zookeeper-auth", PATH, zookeeper_auth, "FILE"), OF_ZOOKEEPER,
 	 .default_note = "none, so anyone can write the server's znodes", EMBEDDED,
 	 .help = "file whose first line is USER:PASSWORD, for ZooKeeper's digest scheme"},
+	{OPTION("postgresql", POSTGRESQL, postgresql, "CONNINFO"),
+	 .default_note = "none, so reservations are stored in ZooKeeper or the state directory",
+	 EMBEDDED, OF_ISSUER,
+	 .help = "PostgreSQL for reservations that many machines share, instead of ZooKeeper: a "
+		 "connection string or URI of libpq, without a password: use a password file. "
+		 "For several hosts, add target_session_attrs=read-write"},
+	{OPTION("postgresql-schema", SCHEMA, postgresql_schema, "NAME"), OF_POSTGRESQL, EMBEDDED,
+	 .default_text = POSTGRESQL_DEFAULT_SCHEMA,
+	 .help = "schema that contains the registry; snowflakectl registry init creates it"},
 	{NUMBER("session-timeout", session_timeout_ms, "MS", 1000, ZNODES_MAX_SESSION_TIMEOUT_MS,
 		"10000"),
-	 OF_ZOOKEEPER, EMBEDDED,
-	 .help = "how long a server can be silent before ZooKeeper ends its session; ZooKeeper can "
-		 "change the value to fit its own limits"},
-	{NUMBER("connect-timeout", connect_timeout_ms, "MS", 100, 3600000, "30000"), OF_ZOOKEEPER,
+	 OF_STORE, EMBEDDED,
+	 .help = "how long a server can be silent before the registry ends its session; ZooKeeper "
+		 "can change the value to fit its own limits, and with PostgreSQL it is at least "
+		 "3000"},
+	{NUMBER("connect-timeout", connect_timeout_ms, "MS", 100, 3600000, "30000"), OF_STORE,
 	 EMBEDDED,
-	 .help = "how long a starting server tries to connect to ZooKeeper before it exits"},
+	 .help = "how long a starting server tries to connect to the registry before it exits"},
 	{NUMBER("reservation", reservation_ms, "MS", 1000, ZNODES_MAX_RESERVATION_MS, "600000"),
-	 OF_ZOOKEEPER, EMBEDDED,
-	 .help = "longest reservation of a worker ID. If ZooKeeper is unreachable, a server "
+	 OF_STORE, EMBEDDED,
+	 .help = "longest reservation of a worker ID. If the registry is unreachable, a server "
 		 "continues for at least three quarters of it. If a server is killed, its worker "
 		 "ID stays reserved for at most this long"},
-	{OPTION("registry-id", UUID, registry_id, "UUID"), OF_ZOOKEEPER,
+	{OPTION("registry-id", UUID, registry_id, "UUID"), OF_STORE,
 	 .default_note = "none, which allows any registry", EMBEDDED,
 	 .help = "use only the registry with this ID, which snowflakectl registry init prints, "
 		 "and refuse any other"},
-	{OPTION("create-registry", FLAG, create_registry, NULL), OF_ZOOKEEPER,
-	 .default_text = "false", EMBEDDED,
-	 .help = "if there is no registry at the root of --zookeeper, create one instead of "
+	{OPTION("create-registry", FLAG, create_registry, NULL), OF_STORE, .default_text = "false",
+	 EMBEDDED,
+	 .help = "if there is no registry at the root or in the schema, create one instead of "
 		 "failing. Without this option, snowflakectl registry init creates it"},
-	{OPTION("skip-sanity-checks", FLAG, skip_sanity_checks, NULL), OF_ZOOKEEPER,
+	{OPTION("skip-sanity-checks", FLAG, skip_sanity_checks, NULL), OF_STORE,
 	 .default_text = "false", EMBEDDED,
 	 .help = "claim a worker ID without first comparing IDs and clocks with the other servers "
 		 "of the datacenter"},
@@ -170,13 +183,14 @@ const OptionSpec OPTIONS_TABLE[] = {
 	{NUMBER("max-clock-skew", max_clock_skew_ms, "MS", 1, ZNODES_MAX_CLOCK_SKEW_MS, "10000"),
 	 EMBEDDED,
 	 .help = "largest clock error that the server accepts. It ignores a larger jump forward at "
-		 "first. It does not start if its clock differs by more from ZooKeeper's clock. A "
+		 "first. It does not start if its clock differs by more from the registry's clock. "
+		 "A "
 		 "relay ignores the clock of a server that differs by more from its own"},
 	{OPTION("on-clock-step", CHOICE, on_clock_step, "WHAT"), .choices = STEPS,
 	 .default_text = "refuse", EMBEDDED, OF_ISSUER,
 	 .help = "what to do when the clock has stepped back by more than --max-ahead. With "
 		 "\"refuse\", the server refuses calls until the clock has caught up. With "
-		 "\"reclaim\", it claims another worker ID; this requires --zookeeper, and "
+		 "\"reclaim\", it claims another worker ID; this requires a shared registry, and "
 		 "--worker-id must not be a number"},
 	{NUMBER("sequence-start", sequence_start, "N", 1, G_MAXINT64, "1"),
 	 .words = SEQUENCE_STARTS, EMBEDDED, OF_ISSUER,

@@ -30,10 +30,12 @@ typedef enum {
 	OPTION_TARGETS, /* GPtrArray * of AuditTarget; separated by semicolons in the file */
 	/* GPtrArray * of char *: host names without ports; separated as OPTION_TARGETS */
 	OPTION_HOSTS,
-	OPTION_ZOOKEEPER, /* ZookeeperHosts * */
-	OPTION_LAYOUT,    /* Layout */
-	OPTION_CHOICE,    /* an enum; choices contains the names of its values, in their order */
-	OPTION_ALLOW,     /* AllowList * */
+	OPTION_ZOOKEEPER,  /* ZookeeperHosts * */
+	OPTION_POSTGRESQL, /* PostgresqlTarget * */
+	OPTION_SCHEMA,     /* char * */
+	OPTION_LAYOUT,     /* Layout */
+	OPTION_CHOICE,     /* an enum; choices contains the names of its values, in their order */
+	OPTION_ALLOW,      /* AllowList * */
 } OptionType;
 
 /* A word that is allowed instead of a number, and its value, which is outside the range. */
@@ -50,9 +52,10 @@ struct _OptionSpec {
 	gboolean only_args; /* command line only */
 	/* can be changed by SIGHUP (server_reload()): a number, a choice or ALLOW */
 	gboolean reread;
-	/* only for servers with zookeeper, for servers that issue IDs, for relays, and for servers
-	 * with tls: in listen; on other servers, it must have its default */
-	gboolean of_zookeeper, of_issuer, of_relay, of_tls;
+	/* only for servers with zookeeper, with postgresql, and with one of them; for servers that
+	 * issue IDs; for relays; for servers with tls: in listen. On other servers, it must have
+	 * its default. */
+	gboolean of_zookeeper, of_postgresql, of_store, of_issuer, of_relay, of_tls;
 	gboolean embedded; /* also an option of embedded nodes */
 	/* name of the value in the help; NULL for a flag; for a number its unit in capitals, or "N"
 	 */

@@ -193,6 +193,10 @@ static const struct {
 	[OPTION_ADMIN] = {ADDRESS(address_parse_admin)},
 	[OPTION_ZOOKEEPER] = {POINTER(zookeeper_hosts_parse, G_STRUCT_OFFSET(ZookeeperHosts, text),
 				      zookeeper_hosts_free)},
+	[OPTION_POSTGRESQL] = {POINTER(postgresql_target_parse,
+				       G_STRUCT_OFFSET(PostgresqlTarget, conninfo),
+				       postgresql_target_free)},
+	[OPTION_SCHEMA] = {POINTER(postgresql_schema_parse, OWN_TEXT, g_free)},
 	[OPTION_ALLOW] = {POINTER(allow_list_parse, G_STRUCT_OFFSET(AllowList, text),
 				  allow_list_unref)},
 	[OPTION_ADDRESSES] = {ADDRESS(address_parse_listen), .between = ";"},
@@ -496,6 +500,10 @@ static gboolean check_useful(const Options *self, GError **error)
 					  ? "without tls:HOST:PORT in listen"
 				  : spec->of_zookeeper && self->zookeeper == NULL
 					  ? "without zookeeper; remove it"
+				  : spec->of_postgresql && self->postgresql == NULL
+					  ? "without postgresql; remove it"
+				  : spec->of_store && !options_has_shared_registry(self)
+					  ? "without zookeeper or postgresql; remove it"
 					  : NULL;
 
 		if (why != NULL && g_strcmp0(text, spec->default_text) != 0)
@@ -511,14 +519,19 @@ static gboolean check_useful(const Options *self, GError **error)
 	return TRUE;
 }
 
+gboolean options_has_shared_registry(const Options *self)
+{
+	return self->zookeeper != NULL || self->postgresql != NULL;
+}
+
 gboolean options_check_reachable(const Options *self, const char *address, GError **error)
 {
-	return self->zookeeper != NULL || self->relay != NULL ||
+	return options_has_shared_registry(self) || self->relay != NULL ||
 	       self->worker_id != OPTIONS_WORKER_ID_NONE ||
 	       refuse_option(self, error, "listen",
 			     "other machines can reach %s, and servers with the same worker ID "
 			     "issue duplicate IDs; set worker-id to a different number on each "
-			     "server, or use zookeeper",
+			     "server, or use zookeeper or postgresql",
 			     address);
 }
 
@@ -595,14 +608,19 @@ static gboolean check_options(const Options *self, GError **error)
 	if (self->zookeeper != NULL && self->zookeeper->is_tls &&
 	    !(has_ca && self->tls_certificate != NULL && self->tls_key != NULL))
 		return refuse_option(self, error, "zookeeper", "" ZOOKEEPER_HOSTS_TLS_NEEDS);
-	if (self->zookeeper != NULL && self->datacenter_id < 0)
-		return refuse_option(self, error, "zookeeper",
+	if (self->zookeeper != NULL && self->postgresql != NULL)
+		return refuse_option(self, error, "postgresql",
+				     "cannot be combined with zookeeper; remove one");
+	if (options_has_shared_registry(self) && self->datacenter_id < 0)
+		return refuse_option(self, error,
+				     self->zookeeper != NULL ? "zookeeper" : "postgresql",
 				     "requires datacenter-id; use the same number for all "
 				     "servers of a datacenter, and another one in each datacenter");
-	if (self->zookeeper != NULL && self->state_directory != NULL)
-		return refuse_option(self, error, "state-directory",
-				     "has no effect with zookeeper, "
-				     "which stores the reservations; remove it");
+	if (options_has_shared_registry(self) && self->state_directory != NULL)
+		return refuse_option(
+			self, error, "state-directory",
+			"has no effect with %s, which stores the reservations; remove it",
+			self->zookeeper != NULL ? "zookeeper" : "postgresql");
 
 	if (!useragent_is_valid(agent, strlen(agent))) {
 		text_refuse_value(&fault, agent,
@@ -617,10 +635,11 @@ static gboolean check_options(const Options *self, GError **error)
 				     "taken before they are too old",
 				     self->relay_max_age_ms, 2 * self->relay_prefetch_ms);
 	if (self->on_clock_step == OPTIONS_CLOCK_STEP_RECLAIM &&
-	    (self->zookeeper == NULL || self->worker_id >= 0))
-		return refuse_option(self, error, "on-clock-step",
-				     "\"reclaim\" switches to another worker ID, so it "
-				     "requires zookeeper, and worker-id must not be a number");
+	    (!options_has_shared_registry(self) || self->worker_id >= 0))
+		return refuse_option(
+			self, error, "on-clock-step",
+			"\"reclaim\" switches to another worker ID, so it "
+			"requires zookeeper or postgresql, and worker-id must not be a number");
 	return TRUE;
 }
 

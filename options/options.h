@@ -7,6 +7,7 @@
 #include "common/address.h"
 #include "common/allow-list.h"
 #include "common/log.h"
+#include "common/postgresql.h"
 #include "common/tls/client.h"
 #include "common/zookeeper/hosts.h"
 #include "core/layout.h"
@@ -59,10 +60,12 @@ typedef struct {
 
 	gint64 datacenter_id;  /* fits the layout; -1 if not given */
 	gint64 worker_id;      /* fits the layout; if negative, an OptionsWorkerId */
-	char *state_directory; /* always NULL with zookeeper */
+	char *state_directory; /* always NULL with a shared registry */
 
-	ZookeeperHosts *zookeeper; /* if NULL, reservations are in the state directory */
+	ZookeeperHosts *zookeeper; /* without it and postgresql, the state directory is used */
 	char *zookeeper_auth;
+	PostgresqlTarget *postgresql; /* excludes zookeeper */
+	char *postgresql_schema;
 	gint64 session_timeout_ms;
 	gint64 connect_timeout_ms;
 	gint64 reservation_ms;
@@ -126,6 +129,10 @@ char *options_text_of(const Options *self, const OptionSpec *spec);
  * @address: where the server listens, for the message; clients on other machines can connect to it
  * Returns: %FALSE with a GOptionError set if worker-id is missing */
 gboolean options_check_reachable(const Options *self, const char *address, GError **error);
+
+/* Returns whether reservations are stored where other machines share them: in ZooKeeper or
+ * PostgreSQL. */
+gboolean options_has_shared_registry(const Options *self);
 
 /* Returns the names of the files for TLS connections to other servers. The names are borrowed. */
 TlsNames options_tls_names(const Options *self);

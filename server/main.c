@@ -145,13 +145,14 @@ static void log_start(const Server *self)
 	g_autofree char *layout = layout_to_string(&options->layout);
 	g_autofree char *number = g_strdup_printf("%" G_GINT64_FORMAT, self->issuer.worker_id);
 	g_autofree char *worker_id = NULL;
-	const char *registry = options->relay != NULL       ? "none"
-			       : options->zookeeper != NULL ? options->zookeeper->text
-							    : "files";
+	const char *registry = options->relay != NULL        ? "none"
+			       : options->zookeeper != NULL  ? options->zookeeper->text
+			       : options->postgresql != NULL ? options->postgresql->shown
+							     : "files";
 
 	if (options->relay != NULL)
 		worker_id = g_strdup("none");
-	else if (options->zookeeper == NULL)
+	else if (!options_has_shared_registry(options))
 		worker_id = g_strdup(self->issuer.worker_id < 0 ? "0" : number);
 	else if (self->issuer.worker_id_derived)
 		worker_id = g_strconcat("any, ", number, " first", NULL);

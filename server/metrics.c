@@ -574,7 +574,7 @@ static const Metric METRICS[] = {
 	FAMILY("snowflake_worker_info", METRICS_GAUGE, "Worker ID; absent without one.",
 	       write_worker),
 	FAMILY("snowflake_registry_info", METRICS_GAUGE,
-	       "ID of the registry in ZooKeeper, or of the state directory; absent while it is "
+	       "ID of the shared registry, or of the state directory; absent while it is "
 	       "unknown.",
 	       write_registry),
 	GAUGE("snowflake_reservation_left_seconds",
@@ -586,10 +586,10 @@ static const Metric METRICS[] = {
 	GAUGE("snowflake_extension_failing",
 	      "Whether the last attempt to extend the reservation failed.", UNIT_FLAG,
 	      "reservation", "extending_fails", GAUGE_EXTENDING_FAILS),
-	FAMILY("snowflake_zookeeper_session", METRICS_GAUGE, "State of the session with ZooKeeper.",
-	       write_session),
+	FAMILY("snowflake_zookeeper_session", METRICS_GAUGE,
+	       "State of the session with ZooKeeper or PostgreSQL.", write_session),
 	GAUGE("snowflake_registry_clock_skew_seconds",
-	      "How far the clock is ahead of ZooKeeper's; negative if behind.", UNIT_NS, "clock",
+	      "How far the clock is ahead of the registry's; negative if behind.", UNIT_NS, "clock",
 	      "registry_skew_ms", GAUGE_REGISTRY_SKEW),
 	GAUGE("snowflake_peers_clock_skew_seconds",
 	      "How far the clock is ahead of the peer clock that differs most from it; negative if "
@@ -599,7 +599,7 @@ static const Metric METRICS[] = {
 	      "How far the time in the last ID is ahead of the clock.", UNIT_NS, "clock",
 	      "ahead_ms", GAUGE_AHEAD),
 	FAMILY("snowflake_worker_ids", METRICS_GAUGE,
-	       "Worker IDs in ZooKeeper, by datacenter and state.", write_worker_ids),
+	       "Worker IDs in the shared registry, by datacenter and state.", write_worker_ids),
 
 	/* a relay */
 	GAUGE("snowflake_relay_connected",

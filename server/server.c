@@ -235,7 +235,7 @@ static gboolean read_certificates(Server *self, GError **error)
 {
 	const Options *options = self->options;
 	const TlsNames names = options_tls_names(options);
-	gboolean has_client = (options->relay != NULL || options->zookeeper != NULL) &&
+	gboolean has_client = (options->relay != NULL || options_has_shared_registry(options)) &&
 			      (names.ca != NULL || names.certificate != NULL);
 	g_autoptr(TlsContext) context = NULL;
 	g_autoptr(TlsClient) client = NULL;
@@ -433,7 +433,7 @@ gboolean server_init(Server *self, Options *options, GError **error)
 gboolean server_start(Server *self, GError **error)
 {
 	watchdog_start(&self->watchdog, self->rpc, self->source, &self->health,
-		       self->options->relay == NULL && self->options->zookeeper == NULL);
+		       self->options->relay == NULL && !options_has_shared_registry(self->options));
 	if (atomic_load(&self->certificate_expires_ms) != G_MAXINT64)
 		g_timeout_add_seconds(DAY_MS / 1000, on_certificate_day, self);
 	if (!audit_log_start(self->audit, error) ||

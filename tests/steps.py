@@ -36,7 +36,8 @@ SMOKE = (
     "test_ctl_fleet.Relays.", "test_drain.Limits", "test_journal.AsJson", "test_lifecycle.Start",
     "test_local.Passed", "test_metrics.Calls.", "test_multiplexed.Multiplexed.",
     "test_parking.FullRate", "test_passed_sockets", "test_pool.Discovery", "test_pool.Forks",
-    "test_relay.Local", "test_snowflakectl.Asking", "test_wire.SplitWrites.",
+    "test_postgresql.Registration.test_servers_share", "test_relay.Local",
+    "test_snowflakectl.Asking", "test_wire.SplitWrites.",
     "test_state.Disks", "test_tls.Allowed", "test_wire.Forms.test_every_form",
     "test_workers.FromServers", "test_zookeeper.Stop")
 # Tests that a sanitizer build skips: sanitizers change memory use, libfaketime does not work with

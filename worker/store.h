@@ -15,7 +15,8 @@
  * Only the keeper's thread calls a store, and only close() waits. A request returns its number, 1
  * or more, and take() returns its answer later. The protocol relies on these guarantees:
  *
- * - S1 commit() is atomic and linearizable, and a commit that was answered OK is never lost.
+ * - S1 commit() is atomic and linearizable, and a commit that was answered OK is never lost,
+ *   except as StoreMessage.history says.
  * - S2 A fresh read or list is no older than any commit that was answered before it was requested.
  * - S3 A new record has version 0. Each write adds 1. So a write that required version v produces
  *   version v + 1.
@@ -82,7 +83,8 @@ typedef enum {
 	/* like SESSION_EXPIRED, but this program has given up the session after being disconnected
 	 * for too long. Its ephemeral records can exist until the store ends it */
 	STORE_SESSION_REPLACED,
-	/* like SESSION_REPLACED, but because the store does not accept the credentials */
+	/* like SESSION_REPLACED, but because the store does not accept the credentials, or must not
+	 * be used, for the reason @text */
 	STORE_AUTH_FAILED,
 	/* records were created or deleted below @key, which list() watches. The message may be lost
 	 * with a connection, or be spurious */
@@ -94,6 +96,13 @@ typedef enum {
 typedef struct {
 	StoreEvent event;
 	char *key; /* CHANGED, GONE */
+	/* AUTH_FAILED (nullable): why, and the remedy, after the name of the store */
+	char *text;
+	/* UP (nullable): the history of the store. It stays the same on a connection. If it differs
+	 * from that of an earlier connection, commits that were answered OK may be lost. NULL if
+	 * the store loses commits only by an operator's error */
+	char *history;
+	char *session; /* UP, SESSION_EXPIRED (nullable): ID of the session, for the log */
 
 	/* ANSWER */
 	guint64 request;
@@ -134,6 +143,10 @@ typedef struct {
 	/* Checks that clients without this store's credentials cannot write the records that the
 	 * servers of a datacenter share. Returns: 0 if the store has no credentials */
 	guint64 (*check_access)(Store *self, guint datacenter_id);
+	/* Requests to copy the access rights of @key: after the answer OK, and until the session
+	 * ends, records that are created get these rights. For a tool whose credentials differ from
+	 * those of the servers. Returns: 0 if records have no rights of their own */
+	guint64 (*copy_access)(Store *self, const char *key);
 	/* Returns: (transfer full): how an operator can keep others from writing @key, to be
 	 * appended to a message. */
 	char *(*describe_remedy)(Store *self, const char *key);
@@ -159,8 +172,12 @@ typedef struct {
 
 struct _Store {
 	const StoreOps *ops;
-	const char *name;   /* name for use in messages, for example "ZooKeeper"; static */
-	gint64 heard_at_us; /* monotonic time of the store's last answer; 0 if never */
+	const char *name; /* name for use in messages, for example "ZooKeeper"; static */
+	/* for use in remedies */
+	const char *option;        /* the option that names the store, "--zookeeper" */
+	const char *root_option;   /* "another root (--zookeeper HOSTS/ROOT)" */
+	const char *access_remedy; /* what to do if the store denies access */
+	gint64 heard_at_us;        /* monotonic time of the store's last answer; 0 if never */
 	/* Called in any thread when there is a message. Must be set before the first call. */
 	void (*wake)(gpointer user_data);
 	gpointer wake_data;

@@ -94,12 +94,59 @@ gboolean znode_parse_number(const char *name, guint max, guint *out_number)
 	return TRUE;
 }
 
-char *znode_registry_to_json(const char *id)
+ZnodeHistory znode_history_of(const char *text)
+{
+	ZnodeHistory history = {0};
+
+	if (text != NULL)
+		g_strlcpy(history.text, text, sizeof(history.text));
+	return history;
+}
+
+gboolean znode_history_equal(const ZnodeHistory *a, const ZnodeHistory *b)
+{
+	return strcmp(a->text, b->text) == 0;
+}
+
+static void set_history(JsonObject *object, const ZnodeHistory *history)
+{
+	if (*history->text != '\0')
+		json_object_set_string_member(object, "history", history->text);
+}
+
+/* Gets the member "history"; if it is missing, the history is empty. */
+static gboolean get_history(JsonObject *object, ZnodeHistory *out_history, GError **error)
+{
+	const char *text = NULL;
+
+	if (json_object_has_member(object, "history")) {
+		text = strict_json_get_string(object, "history", error);
+		if (text == NULL)
+			return FALSE;
+		if (strlen(text) >= ZNODES_HISTORY_SIZE)
+			return id_error_set(error, ID_ERROR_INVALID, "\"history\" is too long");
+	}
+	*out_history = znode_history_of(text);
+	return TRUE;
+}
+
+char *znode_registry_to_json(const char *id, const ZnodeHistory *history)
 {
 	JsonObject *object = json_object_new();
 
 	json_object_set_string_member(object, "id", id);
+	set_history(object, history);
 	return strict_json_print(object);
+}
+
+ZnodeHistory znode_registry_history(const char *text, gsize length)
+{
+	g_autoptr(JsonObject) object = strict_json_parse_record(text, length, NULL);
+	ZnodeHistory history = {0};
+
+	if (object != NULL)
+		get_history(object, &history, NULL);
+	return history;
 }
 
 char *znode_registry_from_json(const char *text, gsize length, GError **error)
@@ -176,6 +223,7 @@ char *znode_floor_to_json(const ZnodeFloor *floor)
 
 	json_object_set_int_member(object, "floor_tick", floor->tick);
 	json_object_set_int_member(object, "clock_tick", floor->clock_tick);
+	set_history(object, &floor->history);
 	return strict_json_print(object);
 }
 
@@ -188,7 +236,8 @@ gboolean znode_floor_from_json(const char *text, gsize length, const Layout *lay
 	if (object == NULL ||
 	    !strict_json_get_int(object, "floor_tick", 0, layout_max_tick(layout), &floor.tick,
 				 error) ||
-	    !strict_json_get_int(object, "clock_tick", 0, floor.tick, &floor.clock_tick, error))
+	    !strict_json_get_int(object, "clock_tick", 0, floor.tick, &floor.clock_tick, error) ||
+	    !get_history(object, &floor.history, error))
 		return FALSE;
 	*out_floor = floor;
 	return TRUE;

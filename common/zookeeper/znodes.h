@@ -65,9 +65,21 @@ gboolean znode_names_make_sense(gint count, char *const *names);
 /* @length: -1 if there is no data */
 gboolean znode_data_make_sense(gint length, const char *data);
 
+/* A history of the store, as text: see StoreMessage.history. Empty if the store has none. */
+#define ZNODES_HISTORY_SIZE 64
+typedef struct {
+	char text[ZNODES_HISTORY_SIZE];
+} ZnodeHistory;
+
+/* @text: (nullable) */
+ZnodeHistory znode_history_of(const char *text);
+gboolean znode_history_equal(const ZnodeHistory *a, const ZnodeHistory *b);
+
 /* Write and read {"id"}, the ID of the registry: a UUID that is created once, before the layout.
- * Registries of earlier versions have no ID until a server adds one. */
-char *znode_registry_to_json(const char *id);
+ * Registries of earlier versions have no ID until a server adds one. "history" is the history in
+ * which the registry was created; without it, there is none. */
+char *znode_registry_to_json(const char *id, const ZnodeHistory *history);
+ZnodeHistory znode_registry_history(const char *text, gsize length);
 /* Returns: (transfer full) (nullable): the ID in lower case; %NULL with an error set */
 char *znode_registry_from_json(const char *text, gsize length, GError **error);
 
@@ -89,11 +101,14 @@ gboolean znode_limits_from_json(const char *text, gsize length, ZnodeLimits *out
 				GError **error);
 
 /* A datacenter's floor, {"floor_tick","clock_tick"}. The server that creates the datacenter's
- * znodes writes 0 for both; only operators raise these values. The floor is created before the
+ * znodes writes 0 for both. Operators raise these values; servers raise them if the store's history
+ * differs from "history", and record the new one in the same write. The floor is created before the
  * reservations, so a datacenter with reservations but without a floor is damaged. */
 typedef struct {
 	gint64 tick;       /* no lease begins at or before this tick */
 	gint64 clock_tick; /* no server's clock was past this tick when the floor was raised */
+	/* the history of the store in which the floor is valid */
+	ZnodeHistory history;
 } ZnodeFloor;
 
 char *znode_floor_to_json(const ZnodeFloor *floor);

@@ -91,11 +91,13 @@ static void check_registry(const char *text, gsize length)
 	g_autoptr(GError) error = NULL;
 	g_autofree char *id = znode_registry_from_json(text, length, &error);
 	g_autofree char *written = NULL, *again = NULL;
+	ZnodeHistory history;
 
 	input_check_error(id == NULL, &error);
 	if (id == NULL)
 		return;
-	written = znode_registry_to_json(id);
+	history = znode_registry_history(text, length);
+	written = znode_registry_to_json(id, &history);
 	again = znode_registry_from_json(written, strlen(written), NULL);
 	g_assert_cmpstr(id, ==, again);
 }
@@ -135,6 +137,7 @@ static void check_floor(const char *text, gsize length)
 		znode_floor_from_json(written, strlen(written), &LAYOUT_TWITTER, &again, NULL));
 	g_assert_cmpint(floor.tick, ==, again.tick);
 	g_assert_cmpint(floor.clock_tick, ==, again.clock_tick);
+	g_assert_true(znode_history_equal(&floor.history, &again.history));
 }
 
 int LLVMFuzzerTestOneInput(const guint8 *data, gsize size)

@@ -287,7 +287,7 @@ class Real(RegistryTest):
             wait_for(lambda: len(list_all(named[0])[1]) == 2, "a list of two")
             own.kill()
             done = run("--timeout", 500, "--zookeeper", hosts, "workers")
-            self.assert_fails(done, 1, own.connect_string, "to ask servers without ZooKeeper")
+            self.assert_fails(done, 1, own.connect_string, "to ask servers without the registry")
 
             def told():
                 """Whether the servers show that ZooKeeper does not answer: by an old list, or

@@ -35,7 +35,8 @@ class Show(SettingsTest):
                  for each in json.loads(self.assert_ok(done))}
         self.assertEqual(shown, {
             "server": ("a,b:1", f"{self.file}:3"), "zookeeper": ("h/r", f"{self.file}:4"),
-            "zookeeper-auth": (None, "default"), "tls-ca": ("ca", "SNOWFLAKE_TLS_CA"),
+            "zookeeper-auth": (None, "default"), "postgresql": (None, "default"),
+            "postgresql-schema": ("snowflake", "default"), "tls-ca": ("ca", "SNOWFLAKE_TLS_CA"),
             "tls-certificate": (None, "default"), "tls-key": ("key", "SNOWFLAKE_TLS_KEY"),
             "tls-any-name": ("false", "default"), "timeout": ("8", "command line")})
 

@@ -203,7 +203,7 @@ class ReadOnly(RegistryTest):
                           ("registry", "quarantine", "--yes")):
             done = self.ctl(*arguments)
             self.assert_fails(done, 1, f"there is no registry at {self.registry.root}",
-                              self.zookeeper.connect_string, "in --zookeeper")
+                              self.zookeeper.connect_string, "check --zookeeper")
             self.assertEqual(done.stdout, "")
         self.assertEqual(self.registry.everything(), before)
 
@@ -307,7 +307,7 @@ class Options(RegistryTest):
                 (2, ["--zookeeper-auth", "not USER:PASSWORD"],
                  ["--zookeeper", "h", "--zookeeper-auth", bad, "workers"]),
                 (1, ["can be resolved"], ["--zookeeper", "h.invalid", "workers"]),
-                (1, ["no connection within 100 ms", "to ask servers without ZooKeeper"],
+                (1, ["no connection within 100 ms", "to ask servers without the registry"],
                  ["--timeout", 100, "--zookeeper", dead_address(self), "workers"]),
                 # the user and password are not at fault
                 (1, ["no connection within 100 ms: ", ": Connection refused: "],

@@ -51,6 +51,12 @@
  * without that rule: a server that has not noticed goes on, and requests arrive after the restore.
  * Then the floor's version alone is what refuses them, and that is enough for one restore; but
  * not for two of the same backup, where both floors have one version.
+ *
+ * Histories. With HISTORY, no operator raises the floor after a restore: a standby is promoted that
+ * lacks the last writes. The floor contains the history that it belongs to. No request is sent
+ * over a new connection before the floor belongs to the history of that connection; the first
+ * server raises it, in the write that records the history. Requests of earlier connections do not
+ * reach the promoted standby.
  */
 
 #ifndef SERVERS
@@ -76,7 +82,7 @@
 #endif
 
 /* RESTORES: how often a backup is restored; else there are none. SPAN: what was sent before that
- * may arrive after it. */
+ * may arrive after it. HISTORY: servers raise the floor after it. */
 
 #if SERVERS > 3 || WORKERS > 2 || TICKS > 7 || SEQUENCES > 2
 #error "too large for the fields below"
@@ -131,6 +137,12 @@ Record record[WORKERS];
 /* No claim begins at or before this tick. */
 unsigned floor : 3;
 unsigned floor_version : 2;
+#ifdef HISTORY
+bit is_unrecorded; /* the floor belongs to an earlier history than the registry */
+#define IS_RECORDED (!is_unrecorded)
+#else
+#define IS_RECORDED true
+#endif
 
 /* The backup. The first is of the empty registry. */
 Record backup[WORKERS];
@@ -506,11 +518,11 @@ inline forget_backup()
 	i = 0
 }
 
-/* The backup is restored, and the floor raised. A request that nobody waits for is forgotten: the
+/* The backup is restored, and the floor raised; with HISTORY, later. A request that nobody waits for is forgotten: the
  * floor is not the one that its sender had read. */
 inline restore(floor_)
 {
-	printf("registry: is restored, and the floor raised to %d\n", floor_);
+	printf("registry: is restored, and the floor is %d\n", floor_);
 	EACH(WORKERS)
 		backup[i].rewritten = (backup[i].rewritten || record[i].since > 0);
 		record[i].end = backup[i].end;
@@ -535,24 +547,52 @@ inline restore(floor_)
 		fi
 	NEXT;
 	floor = floor_;
+#ifdef HISTORY
+	floor_version = backup_floor_version;
+	restores++;
+#ifndef MUTANT_HISTORY_NOT_RECORDED
+	is_unrecorded = 1
+#endif
+#else
 	floor_version = backup_floor_version + 1;
 	restores++;
 	if
 	:: !RESTORES_LEFT -> forget_backup()
 	:: else
 	fi
+#endif
 }
 
-/* What the operator raises the floor to: any tick, but no lower than any end that was ever
+#ifdef HISTORY
+/* The first server that connects raises the floor, and records the history. */
+inline record_history(floor_)
+{
+	printf("registry: its history is recorded, and the floor raised to %d\n", floor_);
+	floor = floor_;
+	floor_version = (floor_version + 1) % 4;
+	is_unrecorded = 0;
+	if
+	:: !RESTORES_LEFT -> forget_backup()
+	:: else
+	fi
+}
+#endif
+
+/* What the operator, or the first server, raises the floor to: any tick, but no lower than any end that was ever
  * written. */
-#ifdef MUTANT_FLOOR_TOO_LOW
+#if defined(MUTANT_HISTORY_WITHOUT_FLOOR)
+#define LEAST_FLOOR floor
+#elif defined(MUTANT_FLOOR_TOO_LOW)
 #define LEAST_FLOOR (highest_end > 0 -> highest_end - 1 : 0)
 #else
 #define LEAST_FLOOR highest_end
 #endif
+/* Whether a server that connects may send anything. */
+#define HISTORY_IS_RIGHT IS_RECORDED
 #else
 #define FLOOR_IS_RIGHT true
 #define CONNECTION_IS_RIGHT true
+#define HISTORY_IS_RIGHT true
 #endif
 
 /* A request that nobody waits for any more stays on its way. If there are too many of them, one is
@@ -607,6 +647,20 @@ proctype Registry()
 		RESTORES_LEFT ->
 		back_up()
 	}
+#ifdef HISTORY
+	:: d_step {
+		RESTORES_LEFT ->
+		restore(backup_floor)
+	}
+	:: atomic {
+		!IS_RECORDED ->
+		select(chosen : MAX(floor, LEAST_FLOOR) .. TICKS);
+		skip; d_step {
+			record_history(chosen);
+			chosen = 0
+		}
+	}
+#else
 	:: atomic {
 		RESTORES_LEFT ->
 		select(chosen : LEAST_FLOOR .. TICKS);
@@ -615,6 +669,7 @@ proctype Registry()
 			chosen = 0
 		}
 	}
+#endif
 #endif
 #ifdef MUTANT_REGISTRY_ROLLED_BACK
 	/* A backup from before the first claim is restored. */
@@ -822,7 +877,7 @@ proctype Keeper(byte s)
 		ME.step == OUT && MAY_CLAIM ->
 		select(w : 0 .. WORKERS - 1);
 		if
-		:: READ_END < TICKS && LOOKS_FREE ->
+		:: READ_END < TICKS && LOOKS_FREE && HISTORY_IS_RIGHT ->
 			choose_claim_end();
 			skip; d_step {
 				printf("server %d: reads of worker %d: end %d, owner %d\n", s, w,
@@ -898,7 +953,7 @@ proctype Keeper(byte s)
 	:: d_step {
 		ME.step == HELD && ME.reconnected && ME.age == 0 &&
 		record[ME.worker].owner == NONCE(s) && record[ME.worker].end == LEASE.end &&
-		NOBODY_ELSE_HAD_IT ->
+		NOBODY_ELSE_HAD_IT && HISTORY_IS_RIGHT ->
 		printf("server %d: finds its record as it was\n", s);
 		FIRST(DRAW_FROM_KEPT, NONCE(s));
 		ME.floor_version = floor_version;

@@ -41,6 +41,7 @@ static struct {
 	GHashTable *floors; /* maps a nonce to the floor's tick at the last claim of that process */
 	guint64 n_claims;
 	guint64 n_commits; /* number of changes of znodes by servers */
+	guint history;     /* number of the store's history */
 } cluster;
 
 /* Paths */
@@ -102,6 +103,31 @@ static void on_committed(const char *path, const char *data)
 			    g_memdup2(&(gint64){read_floor().tick}, sizeof(gint64)));
 }
 
+/* A store in ZooKeeper, with a history: for rules of the registration that no simulated database is
+ * needed for. */
+
+static const StoreOps *zookeeper_ops;
+
+static StoreMessage *take_with_history(Store *store)
+{
+	StoreMessage *message = zookeeper_ops->take(store);
+
+	if (message != NULL && message->event == STORE_UP)
+		message->history = g_strdup_printf("history %u", cluster.history);
+	return message;
+}
+
+static Store *add_history(Store *store)
+{
+	static StoreOps ops;
+
+	zookeeper_ops = store->ops;
+	ops = *store->ops;
+	ops.take = take_with_history;
+	store->ops = &ops;
+	return store;
+}
+
 /* Servers */
 
 static Registry *make_registry(Server *self)
@@ -132,7 +158,10 @@ static Registry *make_registry(Server *self)
 		.skip_sanity_checks = cluster.config.skips_sanity_checks,
 	};
 
-	return registration_new(zookeeper_store_new(&store), &config);
+	return registration_new(cluster.config.has_history
+					? add_history(zookeeper_store_new(&store))
+					: zookeeper_store_new(&store),
+				&config);
 }
 
 static void on_killed(Server *self)
@@ -541,6 +570,14 @@ void cluster_restore(gboolean quarantine)
 			server_kill(server, world_between(0, MS(500)));
 	}
 	world_after(world_between(MS(100), SECONDS(20)), on_back_up, NULL, 0);
+}
+
+void cluster_fail_over(void)
+{
+	if (!ensemble_has_backup())
+		return;
+	cluster.history++;
+	cluster_restore(FALSE);
 }
 
 static void step_clock(Server *server, gint64 to_ms)

@@ -27,6 +27,8 @@ typedef struct {
 	gboolean creates_registry; /* --create-registry of all servers */
 	gboolean skips_sanity_checks;
 	gboolean draws; /* IDs are drawn continuously */
+	/* the store has a history, as PostgreSQL has; otherwise it has none */
+	gboolean has_history;
 } ClusterConfig;
 
 /* Draws a configuration. */
@@ -62,6 +64,10 @@ void cluster_back_up(void);
 /* Restores the last backup, if there is one. @quarantine: raises the floor before a server
  * connects, as the manual says. */
 void cluster_restore(gboolean quarantine);
+
+/* Restores the last backup, if there is one, as the promotion of a standby does that lacks the
+ * commits since: nothing raises the floor, but the store's history is another one. */
+void cluster_fail_over(void);
 
 /* Returns: the last event in the log of a server's process that says why it does not serve;
  * LOG_N_EVENTS if there is none */

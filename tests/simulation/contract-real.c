@@ -8,12 +8,15 @@
 
 #include "core/clock.h"
 #include "tests/simulation/contract.h"
+#include "worker/postgresql/store.h"
 #include "worker/zookeeper/store.h"
 
 /*
- * The contract test against a real ZooKeeper, whose address, "a.b.c.d:port", is in the environment:
- * SNOWFLAKE_CONTRACT_ZOOKEEPER. It must be empty. A thread for each client forwards what the client
- * and the server send, over one connection at a time, so that it can be broken.
+ * The contract test against a real ZooKeeper or PostgreSQL, whose address, "a.b.c.d:port", is in
+ * the environment: SNOWFLAKE_CONTRACT_ZOOKEEPER or SNOWFLAKE_CONTRACT_POSTGRESQL. ZooKeeper must be
+ * empty; PostgreSQL must have the schema of a registry, and admit the user postgres. A thread for
+ * each client forwards what the client and the server send, over one connection at a time, so that
+ * it can be broken.
  */
 
 #define READ_BYTES 65536
@@ -46,14 +49,20 @@ static void close_connection(ContractClient *self)
 	}
 }
 
+static gboolean is_postgresql(void)
+{
+	return g_getenv("SNOWFLAKE_CONTRACT_POSTGRESQL") != NULL;
+}
+
 static struct sockaddr_in server_address(void)
 {
 	struct sockaddr_in address = {.sin_family = AF_INET};
-	const char *text = g_getenv("SNOWFLAKE_CONTRACT_ZOOKEEPER");
+	const char *text = g_getenv(is_postgresql() ? "SNOWFLAKE_CONTRACT_POSTGRESQL"
+						    : "SNOWFLAKE_CONTRACT_ZOOKEEPER");
 	g_auto(GStrv) parts = g_strsplit(text != NULL ? text : "", ":", 2);
 
 	if (g_strv_length(parts) != 2 || inet_pton(AF_INET, parts[0], &address.sin_addr) != 1)
-		g_error("SNOWFLAKE_CONTRACT_ZOOKEEPER is not \"a.b.c.d:port\"");
+		g_error("the environment contains no \"a.b.c.d:port\"");
 	address.sin_port = htons((guint16)g_ascii_strtoull(parts[1], NULL, 10));
 	return address;
 }
@@ -73,7 +82,7 @@ static void accept_connection(ContractClient *self)
 	close_connection(self); /* the client has given up the connection before */
 	server = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	if (connect(server, (const struct sockaddr *)&address, sizeof(address)) != 0)
-		g_error("cannot connect to ZooKeeper: %s", g_strerror(errno));
+		g_error("cannot connect to the server: %s", g_strerror(errno));
 	self->sockets[TO_CLIENT] = client;
 	self->sockets[TO_SERVER] = server;
 }
@@ -193,13 +202,25 @@ ContractClient *contract_client_new_store(const char *auth, gint64 timeout_ms)
 {
 	ContractClient *self = g_new0(ContractClient, 1);
 	ZookeeperHosts hosts = {.root = (char *)"/contract"};
+	g_autoptr(PostgresqlTarget) target = NULL;
+	g_autofree char *uri = NULL;
 
 	g_mutex_init(&self->mutex);
 	g_cond_init(&self->woken);
 	listen_for_client(self);
 	hosts.servers = self->address;
-	self->store = zookeeper_store_new(&(ZookeeperStoreConfig){
-		.hosts = &hosts, .auth = auth, .session_timeout_ms = timeout_ms});
+	uri = g_strdup_printf("postgresql://postgres@%s/postgres", self->address);
+	target = postgresql_target_parse(uri, NULL);
+	self->store = is_postgresql() ? postgresql_store_new(&(PostgresqlStoreConfig){
+						.target = target,
+						.schema = POSTGRESQL_DEFAULT_SCHEMA,
+						.session_timeout_ms = timeout_ms,
+					})
+				      : zookeeper_store_new(&(ZookeeperStoreConfig){
+						.hosts = &hosts,
+						.auth = auth,
+						.session_timeout_ms = timeout_ms,
+					});
 	self->store->wake = wake;
 	self->store->wake_data = self;
 	return self;

@@ -94,6 +94,20 @@ MUTANTS = [
                          "\n\t\t\t\t\t\t  self->connection.record_was_written)",
                          "self->connection.record_was_written || "
                          "self->reservation.end_tick >= self->now_tick")),
+    # histories: a failover that loses commits
+    mutant("a new history of the store is not noticed", ZOOKEEPER,
+           never(STEP, "floor.damage == NULL && !znode_history_equal(&floor.history, "
+                       "&self->history)")),
+    mutant("a new history is recorded, and the floor is not raised", ZOOKEEPER,
+           (STEP, "floor_raise(&self->preparation.floor, &least, &self->history);",
+                  "floor_raise(&self->preparation.floor, &self->preparation.floor, "
+                  "&self->history);")),
+    mutant("the floor of a new history does not cover a reservation", ZOOKEEPER,
+           (FLOOR, "layout_tick_at(layout, clock_ms + limits->reservation_ms)",
+                   "layout_tick_at(layout, clock_ms)")),
+    mutant("a datacenter that may be lost begins without a floor", ZOOKEEPER,
+           (STEP, "&(ZnodeFloor){.history = self->preparation.registry_history}",
+                  "&(ZnodeFloor){.history = self->history}")),
     # rule 3: a write counts when it is confirmed
     mutant("an unsettled write counts as written", ZOOKEEPER,
            (PLAN, "\treturn SETTLED_LOST;\n}", "\treturn SETTLED_WRITTEN;\n}")),

@@ -162,6 +162,83 @@ static void run_lost_history(void)
 	end_scenario();
 }
 
+/* Creates a registry without a datacenter, as snowflakectl registry init does, and backs it up. */
+static void create_registry(void)
+{
+	const ZnodeHistory history = znode_history_of("history 0");
+	g_autofree char *registry = cluster_path("registry"), *layout = cluster_path("layout");
+	g_autofree char *identity =
+		znode_registry_to_json("7d4e1c0a-5f3b-4c57-9a25-0f1e2d3c4b5a", &history);
+	g_autofree char *json = znode_layout_to_json(cluster_server(0)->config.layout);
+
+	ensemble_write(registry, identity);
+	ensemble_write(layout, json);
+	ensemble_back_up();
+}
+
+/* Fails over to a standby that lacks the last commits, as run_lost_history() restores backups: but
+ * the servers themselves raise the floor. */
+static void run_failovers(void)
+{
+	ClusterConfig config = draw_config((guint)world_between(1, 2), 2, 5);
+	gboolean lacks_datacenter;
+	gint64 skew_ms = config.max_clock_skew_ms * 9 / 10;
+
+	config.has_history = TRUE;
+	config.reservation_ms = world_scaled(1000, 20000);
+	config.session_timeout_ms = world_between(500, 2000);
+	config.skips_sanity_checks = TRUE;
+	cluster_init(&config);
+	for (guint i = 0; i < config.n_servers; i++)
+		cluster_server(i)->machine.wall_offset_ns =
+			(i % 2 == 0 ? -1 : 1) * world_between(0, skew_ms) * 1000000;
+	lacks_datacenter = world_odds(0.5);
+	if (lacks_datacenter)
+		create_registry();
+	cluster_start(1000);
+	for (guint i = 0; i < 20; i++) {
+		Server *victim = cluster_any_server();
+		gint64 lag_ms = world_odds(0.5) ? config.reservation_ms + world_between(0, 3000)
+						: world_scaled(1, 5000);
+
+		world_run_for(i == 0 ? world_scaled(MS(1), SECONDS(30))
+				     : world_between(0, SECONDS(30)));
+		if (i > 0 || !lacks_datacenter)
+			cluster_back_up();
+		if (world_odds(0.3))
+			server_pause(victim, MS(lag_ms));
+		else if (world_odds(0.5))
+			sessions_cut(&victim->machine, MS(lag_ms), FALSE);
+		else if (world_odds(0.3))
+			server_kill(victim, world_between(0, MS(500)));
+		world_run_for(MS(lag_ms) - world_between(0, MIN(MS(lag_ms), MS(500))));
+		cluster_fail_over();
+	}
+	end_scenario();
+}
+
+static void on_fail_over(gpointer data, guint64 tag)
+{
+	if (world_now_us() > LENGTH_US)
+		return;
+	cluster_fail_over();
+	world_after(world_between(SECONDS(30), SECONDS(200)), on_fail_over, data, tag);
+}
+
+/* All faults, and failovers that lose commits. */
+static void run_faults_and_failovers(void)
+{
+	ClusterConfig config = cluster_draw_config();
+
+	config.has_history = TRUE;
+	cluster_init(&config);
+	cluster_start(world_odds(0.5) ? 1000 : SECONDS(1));
+	cluster_begin_faults(world_odds(0.3) ? MS(200) : SECONDS(3));
+	world_after(SECONDS(20), on_fail_over, NULL, 0);
+	world_run_until(WORLD_BEGIN_US + LENGTH_US);
+	end_scenario();
+}
+
 static guint count_lost(void)
 {
 	guint n = 0;
@@ -897,6 +974,8 @@ int main(int argc, char **argv)
 		{.name = "same-worker-id", .draw = run_same_worker_id},
 		{.name = "late-requests", .draw = run_late_requests},
 		{.name = "lost-history", .draw = run_lost_history},
+		{.name = "failovers", .draw = run_failovers},
+		{.name = "faults-and-failovers", .draw = run_faults_and_failovers},
 		{.name = "short-outages", .draw = run_short_outages},
 		{.name = "start-together", .draw = run_start_together},
 		{.name = "other-layout", .draw = run_other_layout},

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "worker/registration/floor.h"
 
-#include "common/zookeeper/znodes.h"
-
 #define QUARANTINE                                                                                 \
 	"snowflakectl registry quarantine, with --even-if-servers-live if servers are "            \
 	"running, so that they continue"
@@ -25,12 +23,39 @@ void floor_read(Floor *self, const StoreRecord *record, const Layout *layout)
 	} else {
 		self->tick = ticks.tick;
 		self->clock_tick = ticks.clock_tick;
+		self->history = ticks.history;
 	}
 }
 
 void floor_clear(Floor *self)
 {
 	g_clear_pointer(&self->damage, g_free);
+}
+
+gboolean floor_after_loss(const Layout *layout, gint64 now_ms, const ZnodeLimits *limits,
+			  ZnodeFloor *out_floor)
+{
+	gint64 max_tick = layout_max_tick(layout);
+	gint64 tick = layout_tick_at(layout, now_ms);
+	gint64 clock_ms = now_ms + FLOOR_SLACK_MS + limits->max_clock_skew_ms;
+
+	if (tick < 0 || tick > max_tick)
+		return FALSE;
+	*out_floor = (ZnodeFloor){
+		.tick = MIN(layout_tick_at(layout, clock_ms + limits->reservation_ms), max_tick),
+		.clock_tick = MIN(layout_tick_at(layout, clock_ms), max_tick),
+	};
+	return TRUE;
+}
+
+ZnodeFloor floor_raise(const ZnodeFloor *floor, const ZnodeFloor *least,
+		       const ZnodeHistory *history)
+{
+	return (ZnodeFloor){
+		.tick = MAX(floor->tick, least->tick),
+		.clock_tick = MAX(floor->clock_tick, least->clock_tick),
+		.history = *history,
+	};
 }
 
 gboolean floor_is_past(const Floor *self, gint64 now_tick)

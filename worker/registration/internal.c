@@ -161,10 +161,8 @@ void registration_complain_of(Registration *self, const char *key, StoreOutcome 
 			      const char *reason)
 {
 	if (outcome == STORE_DENIED)
-		registration_complain(self,
-				      "%s denies this server access to %s; give the user and "
-				      "password of the other servers with --zookeeper-auth",
-				      self->store->name, key);
+		registration_complain(self, "%s denies this server access to %s; %s",
+				      self->store->name, key, self->store->access_remedy);
 	else
 		registration_complain(self, "%s refuses %s: %s", self->store->name, key, reason);
 }

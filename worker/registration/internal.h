@@ -55,7 +55,11 @@ typedef enum {
 	PREPARATION_RAISING, /* raises the limits to those of this server */
 	PREPARATION_RESERVATIONS,
 	PREPARATION_CLAIMS,
-	PREPARATION_FLOOR,  /* reads the floor, with which the held reservation is compared */
+	PREPARATION_FLOOR, /* reads the floor, with which the held reservation is compared */
+	/* after commits were lost: writes the floor unchanged, to get the store's time, and then
+	 * raises it */
+	PREPARATION_TIMING_FLOOR,
+	PREPARATION_RAISING_FLOOR,
 	PREPARATION_MAKING, /* creates missing records of the registry or the datacenter */
 } PreparationStep;
 
@@ -91,6 +95,7 @@ typedef struct {
 		char *floor, *claims, *reservations;
 	} keys;
 
+	ZnodeHistory history; /* history of the store on this connection */
 	/* (nullable): ID of the registry; does not change after the first connection */
 	char *registry_id;
 	RegistrationFacts facts; /* facts from which plan.h derives the next state */
@@ -159,7 +164,10 @@ typedef struct {
 		GPtrArray *missing;
 		/* number of keys at the start of missing that are only parents of the others */
 		guint n_parents;
-		guint n_made; /* number of records created so far */
+		guint n_made;                  /* number of records created so far */
+		ZnodeHistory registry_history; /* the history in which the registry was created */
+		ZnodeLimits limits;            /* 0 if they cannot be used */
+		ZnodeFloor floor;              /* as last read or written */
 	} preparation;
 
 	/* A datacenter that is being read: this server's own, or, in LISTING_WORKERS, any

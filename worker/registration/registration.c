@@ -119,6 +119,7 @@ static void take_message(Registration *self, const StoreMessage *message)
 	switch (message->event) {
 	case STORE_UP:
 		abandon_step(self);
+		self->history = znode_history_of(message->history);
 		self->facts.connected = TRUE;
 		/* an operator may have deleted everything, and servers with a different layout may
 		 * have created it again */
@@ -147,9 +148,8 @@ static void take_message(Registration *self, const StoreMessage *message)
 		break;
 	case STORE_AUTH_FAILED:
 		note_session_end(self);
-		registration_complain(self,
-				      "%s at %s refuses the user and password of --zookeeper-auth",
-				      self->store->name, self->config.servers);
+		registration_complain(self, "cannot use %s at %s: %s", self->store->name,
+				      self->config.servers, message->text);
 		break;
 	case STORE_CHANGED:
 		self->report.retry_now = self->report.retry_now || claim_waits(self);

@@ -42,6 +42,11 @@ static void make_next_record(Registration *self)
 	StoreWrite write = {.version = STORE_NONE, .data = ""};
 	g_autofree char *json = NULL, *new_id = NULL;
 	const char *id = self->registry_id != NULL ? self->registry_id : self->config.registry_id;
+	const GPtrArray *missing = self->preparation.missing;
+	/* if an ID is added to an existing registry, its history is unknown */
+	gboolean is_new = missing->len > 0 &&
+			  g_str_equal(missing->pdata[missing->len - 1], self->keys.layout);
+	const ZnodeHistory unknown = znode_history_of(*self->history.text != '\0' ? "unknown" : "");
 
 	if (self->preparation.n_made == self->preparation.missing->len) {
 		/* created by this server or by another; read it again */
@@ -53,9 +58,13 @@ static void make_next_record(Registration *self)
 		write.data = json = znode_layout_to_json(&self->config.layout);
 	else if (g_str_equal(write.key, self->keys.registry))
 		write.data = json =
-			znode_registry_to_json(id != NULL ? id : (new_id = g_uuid_string_random()));
+			znode_registry_to_json(id != NULL ? id : (new_id = g_uuid_string_random()),
+					       is_new ? &self->history : &unknown);
 	else if (g_str_equal(write.key, self->keys.floor))
-		write.data = json = znode_floor_to_json(&(ZnodeFloor){0});
+		/* In another history, the datacenter may have existed in what was lost. The floor
+		 * is then raised when it is read. */
+		write.data = json = znode_floor_to_json(
+			&(ZnodeFloor){.history = self->preparation.registry_history});
 	self->preparation.step = PREPARATION_MAKING;
 	registration_begin_wait(self, self->store->ops->commit(self->store, &write, 1));
 }
@@ -110,8 +119,9 @@ static void take_made_record(Registration *self, const StoreMessage *answer)
 	} else if (answer->outcome == STORE_ABSENT) {
 		registration_complain(self,
 				      "cannot create %s in %s; create it, with its parents, or "
-				      "give a user and password that can (--zookeeper-auth)",
-				      self->config.root, self->store->name);
+				      "%s",
+				      self->config.root, self->store->name,
+				      self->store->access_remedy);
 	} else {
 		registration_complain_of(self, self->config.root, answer->outcome, answer->reason);
 	}
@@ -131,12 +141,12 @@ static void check_layout(Registration *self, const StoreRecord *record)
 		}
 		theirs = layout_to_string(&layout);
 	}
-	registration_complain(self,
-			      "%s in %s %s%s, but this server's layout is %s; use that layout, or "
-			      "another root (--zookeeper HOSTS/ROOT) for separate IDs",
-			      self->keys.layout, self->store->name,
-			      theirs != NULL ? "is " : "does not parse: ",
-			      theirs != NULL ? theirs : error->message, ours);
+	registration_complain(
+		self,
+		"%s in %s %s%s, but this server's layout is %s; use that layout, or "
+		"%s for separate IDs",
+		self->keys.layout, self->store->name, theirs != NULL ? "is " : "does not parse: ",
+		theirs != NULL ? theirs : error->message, ours, self->store->root_option);
 }
 
 /* Compares the registry's ID with the ID on earlier connections, or with the configured one.
@@ -150,10 +160,10 @@ static void check_registry_id(Registration *self, const StoreRecord *record)
 	if (record == NULL && self->registry_id == NULL && self->config.registry_id != NULL) {
 		registration_complain(self,
 				      "the registry at %s in %s has no ID, but --registry-id is "
-				      "%s; check the root in --zookeeper; if it is right, restore "
-				      "the ID as in docs/how-to/backup.md",
+				      "%s; check %s; if it is right, restore the ID as in "
+				      "docs/how-to/backup.md",
 				      self->config.root, self->store->name,
-				      self->config.registry_id);
+				      self->config.registry_id, self->store->option);
 		return;
 	}
 	if (record == NULL) {
@@ -176,13 +186,15 @@ static void check_registry_id(Registration *self, const StoreRecord *record)
 	} else if (self->config.registry_id != NULL && !g_str_equal(id, self->config.registry_id)) {
 		registration_complain(self,
 				      "the ID of the registry at %s in %s is %s, but --registry-id "
-				      "is %s; check the servers and the root in --zookeeper",
+				      "is %s; check %s",
 				      self->config.root, self->store->name, id,
-				      self->config.registry_id);
+				      self->config.registry_id, self->store->option);
 	} else {
 		if (self->registry_id == NULL)
 			self->registry_id = g_steal_pointer(&id);
 		self->report.registry_id = self->registry_id;
+		self->preparation.registry_history =
+			znode_registry_history(record->data, record->length);
 		read_record(self, PREPARATION_LIMITS, self->keys.limits);
 	}
 }
@@ -202,6 +214,7 @@ static void continue_without_limits(Registration *self, const char *fault)
 		return;
 	}
 	log_event(LOG_ZOOKEEPER_REFUSED, log_text("error", text));
+	self->preparation.limits = (ZnodeLimits){0};
 	read_record(self, PREPARATION_RESERVATIONS, self->keys.reservations);
 }
 
@@ -222,6 +235,7 @@ static void check_limits(Registration *self, const StoreRecord *record)
 	}
 	if (record != NULL && limits.max_clock_skew_ms >= skew_ms &&
 	    limits.reservation_ms >= reservation_ms) {
+		self->preparation.limits = limits;
 		read_record(self, PREPARATION_RESERVATIONS, self->keys.reservations);
 		return;
 	}
@@ -233,6 +247,74 @@ static void check_limits(Registration *self, const StoreRecord *record)
 		write.version = record->version;
 	self->preparation.step = PREPARATION_RAISING;
 	registration_begin_wait(self, self->store->ops->commit(self->store, &write, 1));
+}
+
+/* A floor of another history: servers of a lost history may have claimed worker IDs and extended
+ * reservations, of which this store knows nothing. Nothing can be claimed or extended before the
+ * floor is raised and belongs to this history, because each commit requires the floor that was read
+ * here. All servers that connect do this; the version of the floor decides which one raises it. */
+
+static void commit_floor(Registration *self, PreparationStep step, gint32 version)
+{
+	g_autofree char *json = znode_floor_to_json(&self->preparation.floor);
+	const StoreWrite write = {.key = self->keys.floor, .version = version, .data = json};
+
+	self->preparation.step = step;
+	registration_begin_wait(self, self->store->ops->commit(self->store, &write, 1));
+}
+
+static void time_floor(Registration *self, const Floor *floor)
+{
+	if (self->preparation.limits.reservation_ms == 0) {
+		registration_complain(self,
+				      "%s in %s is from another history of %s, and without valid "
+				      "limits it cannot be raised; run snowflakectl registry "
+				      "quarantine --even-if-servers-live",
+				      self->keys.floor, self->store->name, self->store->name);
+		return;
+	}
+	self->preparation.floor = (ZnodeFloor){
+		.tick = floor->tick,
+		.clock_tick = floor->clock_tick,
+		.history = floor->history,
+	};
+	commit_floor(self, PREPARATION_TIMING_FLOOR, floor->version);
+}
+
+/* Raises the floor by the store's time. If the store's clock differs from this server's, it is
+ * unknown which of them is wrong, and the floor could be too low. */
+static void raise_floor(Registration *self, const StoreMessage *answer)
+{
+	const StoreRecord *written = answer->records->pdata[0];
+	const ZnodeHistory before = self->preparation.floor.history;
+	gint64 skew_ns = self->config.max_clock_skew_ms * CLOCK_NS_PER_MS;
+	g_autofree char *until = NULL;
+	gint64 ahead_ns;
+	ZnodeFloor least;
+
+	registration_note_time(self, written->modified_ms, answer->sent_ns, answer->received_ns);
+	ahead_ns = registry_clock_ahead_ns(&self->report.clock,
+					   system_clock_offset_ns(self->config.clock));
+	if (!self->report.clock.known || ABS(ahead_ns) > skew_ns ||
+	    !floor_after_loss(&self->config.layout, written->modified_ms, &self->preparation.limits,
+			      &least)) {
+		registration_complain(self,
+				      "the floor of datacenter %u cannot be raised for another "
+				      "history of %s, because this machine's clock is %.3f s "
+				      "%s %s's; correct the wrong clock",
+				      self->config.datacenter_id, self->store->name,
+				      (gdouble)ABS(ahead_ns) / 1e9,
+				      ahead_ns > 0 ? "ahead of" : "behind", self->store->name);
+		return;
+	}
+	self->preparation.floor = floor_raise(&self->preparation.floor, &least, &self->history);
+	until = layout_tick_text(&self->config.layout, self->preparation.floor.tick);
+	log_event(LOG_HISTORY_CHANGED, log_number("datacenter_id", self->config.datacenter_id),
+		  log_text("from", before.text), log_text("to", self->history.text),
+		  log_text("until", until),
+		  log_text("meaning", "commits may be lost, so no worker ID is claimed until then; "
+				      "servers with a worker ID continue"));
+	commit_floor(self, PREPARATION_RAISING_FLOOR, written->version);
 }
 
 /* Handles the answer to a step of PREPARING. @record: (nullable): the record; %NULL if it is
@@ -256,10 +338,9 @@ static void take_prepared(Registration *self, const StoreMessage *answer, const 
 		else /* the root may be a typo, and a second registry would issue the same IDs */
 			registration_complain(
 				self,
-				"%s has no registry at %s; check the root in --zookeeper, or, for "
-				"a new registry, run snowflakectl registry init or give "
-				"--create-registry",
-				self->store->name, self->config.root);
+				"%s has no registry at %s; check %s, or, for a new registry, run "
+				"snowflakectl registry init or give --create-registry",
+				self->store->name, self->config.root, self->store->option);
 		break;
 	case PREPARATION_REGISTRY:
 		check_registry_id(self, record);
@@ -291,11 +372,25 @@ static void take_prepared(Registration *self, const StoreMessage *answer, const 
 		break;
 	case PREPARATION_FLOOR: /* a missing or damaged floor only prevents claims */
 		floor_read(&floor, record, &self->config.layout);
+		if (floor.damage == NULL && !znode_history_equal(&floor.history, &self->history)) {
+			time_floor(self, &floor);
+			break;
+		}
 		self->facts.prepared = TRUE;
 		/* check the ACLs again, because other clients may have created records since, even
 		 * without an ACL */
 		self->facts.acls_checked = FALSE;
 		reservation_check_floor(self, floor.damage == NULL ? &floor : NULL);
+		break;
+	/* read it again, also if another server has raised it */
+	case PREPARATION_TIMING_FLOOR:
+		if (answer->outcome == STORE_OK)
+			raise_floor(self, answer);
+		else
+			read_record(self, PREPARATION_FLOOR, self->keys.floor);
+		break;
+	case PREPARATION_RAISING_FLOOR:
+		read_record(self, PREPARATION_FLOOR, self->keys.floor);
 		break;
 	case PREPARATION_MAKING:
 		take_made_record(self, answer);

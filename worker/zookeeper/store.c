@@ -374,7 +374,7 @@ static guint64 store_commit(Store *store, const StoreWrite *writes, guint n_writ
 	return job;
 }
 
-guint64 zookeeper_store_copy_acl(Store *store, const char *key)
+static guint64 store_copy_access(Store *store, const char *key)
 {
 	ZookeeperStore *self = (ZookeeperStore *)store;
 	guint64 job;
@@ -650,6 +650,8 @@ static void take_session_message(ZookeeperStore *self, ZookeeperMessage *message
 		break;
 	case ZOOKEEPER_DENIED:
 		end_session(self, STORE_AUTH_FAILED);
+		((StoreMessage *)g_queue_peek_tail(&self->messages))->text =
+			g_strdup("it refuses the user and password of --zookeeper-auth");
 		break;
 	case ZOOKEEPER_CHANGED:
 		if (g_strcmp0(message->path, self->watched) != 0)
@@ -873,6 +875,7 @@ Store *zookeeper_store_new(const ZookeeperStoreConfig *config)
 		.erase = store_erase,
 		.watch = store_watch,
 		.check_access = store_check_access,
+		.copy_access = store_copy_access,
 		.describe_remedy = store_describe_remedy,
 		.take = store_take,
 		.due_at_us = store_due_at_us,
@@ -883,7 +886,14 @@ Store *zookeeper_store_new(const ZookeeperStoreConfig *config)
 	};
 	ZookeeperStore *self = g_new0(ZookeeperStore, 1);
 
-	self->store = (Store){.ops = &OPS, .name = "ZooKeeper"};
+	self->store = (Store){
+		.ops = &OPS,
+		.name = "ZooKeeper",
+		.option = "--zookeeper",
+		.root_option = "another root (--zookeeper HOSTS/ROOT)",
+		.access_remedy = "give the user and password of the other servers with "
+				 "--zookeeper-auth",
+	};
 	self->servers = g_strdup(config->hosts->servers);
 	self->root = g_strdup(config->hosts->root);
 	/* otherwise the connection would not use TLS */

@@ -226,8 +226,15 @@ TEST("/znodes/layout/bad", test_bad_layouts)
 
 TEST("/znodes/registry", test_registry)
 {
-	g_autofree char *text = znode_registry_to_json(ID);
+	const ZnodeHistory none = znode_history_of(NULL), some = znode_history_of("some");
+	g_autofree char *text = znode_registry_to_json(ID, &none);
 	g_autofree char *id = znode_registry_from_json(text, strlen(text), NULL);
+	g_autofree char *with_history = znode_registry_to_json(ID, &some);
+	ZnodeHistory read = znode_registry_history(with_history, strlen(with_history));
+
+	g_assert_true(znode_history_equal(&read, &some));
+	read = znode_registry_history(text, strlen(text));
+	g_assert_true(znode_history_equal(&read, &none));
 
 	g_assert_cmpstr(text, ==, REGISTRY "}");
 	g_assert_cmpstr(id, ==, ID);
@@ -314,7 +321,12 @@ TEST("/znodes/floor", test_floor)
 {
 	const gint64 last = layout_max_tick(&LAYOUT_TWITTER);
 	const ZnodeFloor CASES[] = {
-		{0, 0}, {1, 0}, {506369973996, 506369363996}, {last, 0}, {last, last}};
+		{0, 0, {""}},
+		{1, 0, {""}},
+		{506369973996, 506369363996, {"7713611562812280915/00000002/16420"}},
+		{last, 0, {""}},
+		{last, last, {"h"}},
+	};
 
 	for (gsize i = 0; i < G_N_ELEMENTS(CASES); i++) {
 		g_autofree char *text = znode_floor_to_json(&CASES[i]);
@@ -326,6 +338,7 @@ TEST("/znodes/floor", test_floor)
 		g_assert_no_error(error);
 		g_assert_cmpint(floor.tick, ==, CASES[i].tick);
 		g_assert_cmpint(floor.clock_tick, ==, CASES[i].clock_tick);
+		g_assert_true(znode_history_equal(&floor.history, &CASES[i].history));
 		if (i == 1)
 			g_assert_cmpstr(text, ==, "{\"floor_tick\":1,\"clock_tick\":0}");
 	}
@@ -348,13 +361,17 @@ TEST("/znodes/floor/bad", test_bad_floors)
 		{"{\"floor_tick\":5,\"clock_tick\":-1}", "\"clock_tick\" is -1"},
 		{"{\"floor_tick\":5,\"clock_tick\":6}", "\"clock_tick\" is 6"},
 		{"{\"floor_tick\":5,\"clock_tick\":5,\"format\":2}", "has format 2"},
+		{"{\"floor_tick\":5,\"clock_tick\":5,\"history\":2}", "\"history\" is"},
+		{"{\"floor_tick\":5,\"clock_tick\":5,\"history\":\"7777777777777777"
+		 "777777777777777777777777777777777777777777777777\"}",
+		 "\"history\" is too long"},
 		{"{\"floor_tick\":5,\"clock_tick\":0,\"floor_tick\":0}", "not a JSON object of"},
 	};
 
 	for (gsize i = 0; i < G_N_ELEMENTS(CASES); i++) {
 		g_autoptr(GError) error = NULL;
 		const char *text = CASES[i].text;
-		ZnodeFloor floor = {77, 78};
+		ZnodeFloor floor = {77, 78, {""}};
 
 		g_test_message("%s", text);
 		g_assert_false(

@@ -114,15 +114,18 @@ TEST("/settings/uses", test_uses)
 		const char *texts[CTL_N_SETTINGS];
 	} CASES[] = {
 		{0,
-		 {SNOWFLAKE_CLIENT_DEFAULT_SERVER, NULL, NULL, NULL, NULL, NULL, "false", "3000"}},
-		{CTL_USE_SERVERS, {"a,b:1", NULL, NULL, "/ca", "/cert", "/key", "true", "7"}},
-		{CTL_USE_ZOOKEEPER,
-		 {SNOWFLAKE_CLIENT_DEFAULT_SERVER, "z/r", "/auth", "/ca", "/cert", "/key", "true",
-		  "7"}},
-		{CTL_USE_ALL, {"a,b:1", "z/r", "/auth", "/ca", "/cert", "/key", "true", "7"}},
+		 {SNOWFLAKE_CLIENT_DEFAULT_SERVER, NULL, NULL, NULL, "snowflake", NULL, NULL, NULL,
+		  "false", "3000"}},
+		{CTL_USE_SERVERS,
+		 {"a,b:1", NULL, NULL, NULL, "snowflake", "/ca", "/cert", "/key", "true", "7"}},
+		{CTL_USE_REGISTRY,
+		 {SNOWFLAKE_CLIENT_DEFAULT_SERVER, "z/r", "/auth", "host=p", "s", "/ca", "/cert",
+		  "/key", "true", "7"}},
+		{CTL_USE_ALL,
+		 {"a,b:1", "z/r", "/auth", "host=p", "s", "/ca", "/cert", "/key", "true", "7"}},
 	};
-	static const char *const VALUES[CTL_N_SETTINGS] = {" a, ,b:1 ,", "z/r",  "/auth", "/ca",
-							   "/cert",      "/key", "true",  "7"};
+	static const char *const VALUES[CTL_N_SETTINGS] = {
+		" a, ,b:1 ,", "z/r", "/auth", "host=p", "s", "/ca", "/cert", "/key", "true", "7"};
 
 	for (guint from_file = 0; from_file < 2; from_file++) {
 		g_autoptr(GString) text = g_string_new(GROUP);

@@ -63,7 +63,7 @@ TEST("/options-embedded/bad", test_bad)
 		{"datacenter-id=1\n", "--datacenter-id: \"1\\x0a\" is not a whole number"},
 		{"max-ahead=60001", "--max-ahead: \"60001\" is not a whole number, 0 to 60000 ms"},
 		{"session-timeout=4000",
-		 "session-timeout: has no effect without zookeeper; remove it"},
+		 "session-timeout: has no effect without zookeeper or postgresql; remove it"},
 	};
 
 	for (gsize i = 0; i < G_N_ELEMENTS(CASES); i++) {

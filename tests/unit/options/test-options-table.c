@@ -102,7 +102,7 @@ TEST("/options-table/limits", test_limits)
 		{"max-depth", "1 to 1000, default 64"},
 		{"threads", "1 to 256, default half of the cores, at least 1"},
 		{"worker-id", "0 to the layout's limit, or mac or ip or ordinal, default none, "
-			      "which means 0, or any free worker ID with zookeeper"},
+			      "which means 0, or any free worker ID with a shared registry"},
 		{"sequence-start", "1 to the layout's limit, or continue, default 1"},
 		{"reservation", "1000 to 86400000 ms, default 600000"},
 		{"zookeeper", "default none, so reservations are stored in the state directory"},

@@ -88,6 +88,7 @@ static char *field_to_string(const Options *options, const OptionSpec *spec)
 	case OPTION_PATH:
 	case OPTION_NAME:
 	case OPTION_UUID:
+	case OPTION_SCHEMA:
 		return g_strdup(*(char *const *)field);
 	case OPTION_MODE:
 		return g_strdup_printf("%o", *(const guint *)field);
@@ -107,6 +108,10 @@ static char *field_to_string(const Options *options, const OptionSpec *spec)
 	case OPTION_ZOOKEEPER:
 		return *(ZookeeperHosts *const *)field
 			       ? g_strdup((*(ZookeeperHosts *const *)field)->text)
+			       : NULL;
+	case OPTION_POSTGRESQL:
+		return *(PostgresqlTarget *const *)field
+			       ? g_strdup((*(PostgresqlTarget *const *)field)->conninfo)
 			       : NULL;
 	case OPTION_LAYOUT:
 		return layout_to_string(field);
@@ -328,14 +333,26 @@ static const struct {
 	{"--zookeeper a --datacenter-id 0 --state-directory /a",
 	 "state-directory: has no effect with zookeeper, which stores the reservations; remove it"},
 	{"--zookeeper-auth /a", "zookeeper-auth: has no effect without zookeeper; remove it"},
-	{"--session-timeout 10001", "session-timeout: has no effect without zookeeper; remove it"},
-	{"--connect-timeout 100", "connect-timeout: has no effect without zookeeper; remove it"},
-	{"--reservation 1000", "reservation: has no effect without zookeeper; remove it"},
+	{"--postgresql host=a --datacenter-id 0 --zookeeper a",
+	 "postgresql: cannot be combined with zookeeper; remove one"},
+	{"--postgresql host=a", "postgresql: requires datacenter-id; "},
+	{"--postgresql a", "is not a connection string of PostgreSQL: missing \"=\" after \"a\""},
+	{"--postgresql postgresql://u:p@h/d", "contains a password"},
+	{"--postgresql-schema a", "postgresql-schema: has no effect without postgresql; remove it"},
+	{"--postgresql-schema A", "is not the name of a schema"},
+	{"--session-timeout 10001",
+	 "session-timeout: has no effect without zookeeper or postgresql; remove it"},
+	{"--connect-timeout 100",
+	 "connect-timeout: has no effect without zookeeper or postgresql; remove it"},
+	{"--reservation 1000",
+	 "reservation: has no effect without zookeeper or postgresql; remove it"},
 	{"--registry-id 6bdfbf4e-3a2a-4c6b-9d0e-6a1c3f0b7a55",
-	 "registry-id: has no effect without zookeeper; remove it"},
+	 "registry-id: has no effect without zookeeper or postgresql; remove it"},
 	{"--registry-id x", "--registry-id: \"x\" is not a UUID"},
-	{"--create-registry", "create-registry: has no effect without zookeeper; remove it"},
-	{"--skip-sanity-checks", "skip-sanity-checks: has no effect without zookeeper; remove it"},
+	{"--create-registry",
+	 "create-registry: has no effect without zookeeper or postgresql; remove it"},
+	{"--skip-sanity-checks",
+	 "skip-sanity-checks: has no effect without zookeeper or postgresql; remove it"},
 	{"--tls-certificate /c --tls-key /k",
 	 "tls-certificate: has no effect without tls:HOST:PORT in listen; add tls: there, or "
 	 "remove tls-certificate and tls-key"},
@@ -369,8 +386,9 @@ static const struct {
 	{"--worker-id continue", "--worker-id: \"continue\" is not a whole number"},
 	{"--worker-id -2", "--worker-id: \"-2\" is not a whole number"},
 	{"--worker-id=", "--worker-id: \"\" is not a whole number"},
-	{"--on-clock-step reclaim", "on-clock-step: \"reclaim\" switches to another worker ID, so "
-				    "it requires zookeeper, and worker-id must not be a number"},
+	{"--on-clock-step reclaim",
+	 "on-clock-step: \"reclaim\" switches to another worker ID, so "
+	 "it requires zookeeper or postgresql, and worker-id must not be a number"},
 	{"--zookeeper a --datacenter-id 0 --on-clock-step reclaim --worker-id 0",
 	 "on-clock-step: \"reclaim\" switches to another worker ID"},
 	{"--on-clock-step reclaim --worker-id ip",
@@ -688,9 +706,9 @@ static const struct {
 	const char *value;
 } OF_ISSUER[] =
 	{
-		{"datacenter-id", "0"},     {"worker-id", "0"},  {"state-directory", "/ids"},
-		{"zookeeper", "a.example"}, {"max-ahead", "11"}, {"on-clock-step", "reclaim"},
-		{"sequence-start", "2"},
+		{"datacenter-id", "0"},     {"worker-id", "0"},       {"state-directory", "/ids"},
+		{"zookeeper", "a.example"}, {"max-ahead", "11"},      {"on-clock-step", "reclaim"},
+		{"sequence-start", "2"},    {"postgresql", "host=a"},
 },
   OF_RELAY[] = {
 	  {"relay-discover", "true"},
@@ -719,7 +737,8 @@ TEST("/options/relay-what-does-nothing", test_what_does_nothing)
 		assert_args_refused(args, message);
 	}
 	assert_args_refused(RELAY "--reservation 1000",
-			    "reservation: has no effect without zookeeper; remove it");
+			    "reservation: has no effect without zookeeper or postgresql; "
+			    "remove it");
 }
 
 /* The tables above are complete. */
@@ -749,7 +768,7 @@ static const char *const *needs_of(const OptionSpec *spec)
 	static const char *const relay[] = {"relay=a", "relay-max-age=3600000", NULL};
 	static const char *const max_age[] = {"relay=a", "relay-prefetch=1", NULL};
 
-	if (spec->of_zookeeper)
+	if (spec->of_store)
 		return zookeeper;
 	if (!spec->of_relay)
 		return nothing;

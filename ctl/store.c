@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "ctl/zookeeper.h"
+#include "ctl/store.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -9,39 +9,41 @@
 
 #include "common/log.h"
 #include "common/zookeeper/handle.h"
+#include "worker/postgresql/store.h"
 #include "worker/zookeeper/store.h"
 
 #define SESSION_MS 4000 /* requested timeout; ZooKeeper may grant a different one */
 #define CLOSE_MS   1000
 
-struct _CtlZookeeper {
-	Store *store; /* NULL if the session is closed */
-	int wake_fd;  /* an eventfd(2), written when the store has a message */
+struct _CtlStore {
+	Store *store;     /* NULL if the session is closed */
+	int wake_fd;      /* an eventfd(2), written when the store has a message */
+	const char *name; /* name of the store */
 	char *servers;
-	char *certificates; /* (nullable): of ZookeeperHosts */
-	gboolean has_auth;  /* the session uses a user and password */
+	const char *access_remedy; /* what to do if a record may not be accessed */
+	char *history;             /* (nullable): of the last STORE_UP */
 	gboolean reconnects;
 	gboolean copies_acl; /* a request to copy an ACL was sent in this session */
 	guint timeout_ms;
 };
 
-G_DEFINE_QUARK(ctl_zookeeper_error_quark, ctl_zookeeper_error)
+G_DEFINE_QUARK(ctl_store_error_quark, ctl_store_error)
 
-gboolean ctl_zookeeper_is_lost(const GError *error)
+gboolean ctl_store_is_lost(const GError *error)
 {
-	return g_error_matches(error, CTL_ZOOKEEPER_ERROR, CTL_ZOOKEEPER_ERROR_LOST) ||
-	       g_error_matches(error, CTL_ZOOKEEPER_ERROR, CTL_ZOOKEEPER_ERROR_UNSURE);
+	return g_error_matches(error, CTL_STORE_ERROR, CTL_STORE_ERROR_LOST) ||
+	       g_error_matches(error, CTL_STORE_ERROR, CTL_STORE_ERROR_UNSURE);
 }
 
 /* Wakes the calling command. Thread-safe. */
 static void wake_owner(gpointer user_data)
 {
-	eventfd_write(((CtlZookeeper *)user_data)->wake_fd, 1);
+	eventfd_write(((CtlStore *)user_data)->wake_fd, 1);
 }
 
 /* Returns: (transfer full) (nullable): the next message of the store; %NULL if none arrives until
  * @until_us. */
-static StoreMessage *take_message(CtlZookeeper *self, gint64 until_us)
+static StoreMessage *take_message(CtlStore *self, gint64 until_us)
 {
 	struct pollfd ready = {.fd = self->wake_fd, .events = POLLIN};
 	StoreMessage *message = self->store->ops->take(self->store);
@@ -57,77 +59,100 @@ static StoreMessage *take_message(CtlZookeeper *self, gint64 until_us)
 }
 
 /* Gives up the session. Returns %FALSE. */
-static gboolean end_session(CtlZookeeper *self, CtlZookeeperError code, const char *what,
-			    GError **error)
+static gboolean end_session(CtlStore *self, CtlStoreError code, const char *what, GError **error)
 {
 	if (self->store != NULL)
 		self->store->ops->close(self->store, 0);
 	self->store = NULL;
-	g_set_error(error, CTL_ZOOKEEPER_ERROR, code, "ZooKeeper at %s: %s", self->servers, what);
+	g_set_error(error, CTL_STORE_ERROR, code, "%s at %s: %s", self->name, self->servers, what);
 	return FALSE;
 }
 
-static gboolean lose_session(CtlZookeeper *self, const char *what, GError **error)
+static gboolean lose_session(CtlStore *self, const char *what, GError **error)
 {
-	return end_session(self, CTL_ZOOKEEPER_ERROR_LOST, what, error);
+	return end_session(self, CTL_STORE_ERROR_LOST, what, error);
 }
 
-static gboolean reject_session(CtlZookeeper *self, GError **error)
+static gboolean reject_session(CtlStore *self, const StoreMessage *message, GError **error)
 {
-	return end_session(self, CTL_ZOOKEEPER_ERROR_REFUSED,
-			   "it refuses the user and password of --zookeeper-auth", error);
+	return end_session(self, CTL_STORE_ERROR_REFUSED, message->text, error);
 }
 
-CtlZookeeper *ctl_zookeeper_connect(const ZookeeperHosts *hosts, const char *auth, guint timeout_ms,
-				    gboolean reconnects, GError **error)
+static Store *store_new(const CtlRegistry *registry)
 {
-	const ZookeeperStoreConfig config = {hosts, auth, SESSION_MS};
-	g_autoptr(CtlZookeeper) self = g_new0(CtlZookeeper, 1);
+	return registry->hosts != NULL
+		       ? zookeeper_store_new(&(ZookeeperStoreConfig){registry->hosts,
+								     registry->auth, SESSION_MS})
+		       : postgresql_store_new(&(PostgresqlStoreConfig){
+				 registry->postgresql, registry->schema, SESSION_MS});
+}
+
+/* Reports that there is no connection, and why. */
+static void report_no_connection(CtlStore *self, const CtlRegistry *registry, GError **error)
+{
+	g_autofree char *why = NULL, *what = NULL;
+
+	/* looking up an unresolvable name again can take just as long */
+	if (registry->hosts != NULL)
+		why = zookeeper_handle_describe_trouble(registry->hosts->servers,
+							registry->hosts->certificates);
+	else
+		self->store->ops->find_why_down(self->store, &why);
+	what = g_strdup_printf("no connection within %u ms%s%s", self->timeout_ms,
+			       why != NULL ? ": " : "", why != NULL ? why : "");
+	lose_session(self, what, error);
+}
+
+CtlStore *ctl_store_connect(const CtlRegistry *registry, guint timeout_ms, gboolean reconnects,
+			    GError **error)
+{
+	g_autoptr(CtlStore) self = g_new0(CtlStore, 1);
 	gint64 until_us = g_get_monotonic_time() + timeout_ms * G_TIME_SPAN_MILLISECOND;
 	gboolean is_up = FALSE;
 
 	/* do not log the store's events, because the command reports them as errors */
 	log_set_level(LOG_LEVEL_ERROR);
-	self->servers = g_strdup(hosts->servers);
-	self->certificates = g_strdup(hosts->certificates);
-	self->has_auth = auth != NULL;
+	self->name = registry->name;
+	self->servers = g_strdup(registry->servers);
+	self->access_remedy =
+		registry->postgresql != NULL ? "give a role that has the rights of a server"
+		: registry->auth != NULL
+			? "the user and password in --zookeeper-auth differ from those of the "
+			  "servers"
+			: "give the servers' user and password with --zookeeper-auth";
 	self->reconnects = reconnects;
 	self->timeout_ms = timeout_ms;
 	self->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (self->wake_fd < 0) {
-		g_set_error(error, CTL_ZOOKEEPER_ERROR, CTL_ZOOKEEPER_ERROR_REFUSED,
+		g_set_error(error, CTL_STORE_ERROR, CTL_STORE_ERROR_REFUSED,
 			    "cannot create an eventfd: %s", g_strerror(errno));
 		return NULL;
 	}
-	self->store = zookeeper_store_new(&config);
+	self->store = store_new(registry);
 	self->store->wake = wake_owner;
 	self->store->wake_data = self;
 	while (!is_up && g_get_monotonic_time() < until_us) {
 		g_autoptr(StoreMessage) message = take_message(self, until_us);
 
 		is_up = message != NULL && message->event == STORE_UP;
+		if (is_up)
+			self->history = g_strdup(message->history);
 		if (message != NULL && message->event == STORE_AUTH_FAILED) {
-			reject_session(self, error);
+			reject_session(self, message, error);
 			return NULL;
 		}
-		if (zookeeper_store_has_no_names(self->store)) {
+		if (registry->hosts != NULL && zookeeper_store_has_no_names(self->store)) {
 			lose_session(self, "none of their names can be resolved", error);
 			return NULL;
 		}
 	}
 	if (is_up)
 		return g_steal_pointer(&self);
-
-	/* looking up an unresolvable name again can take just as long */
-	g_autofree char *why = zookeeper_handle_describe_trouble(self->servers, self->certificates);
-	g_autofree char *what = g_strdup_printf("no connection within %u ms%s%s", self->timeout_ms,
-						why != NULL ? ": " : "", why != NULL ? why : "");
-
-	lose_session(self, what, error);
+	report_no_connection(self, registry, error);
 	return NULL;
 }
 
-void ctl_zookeeper_free(CtlZookeeper *self)
+void ctl_store_free(CtlStore *self)
 {
 	if (self == NULL)
 		return;
@@ -135,9 +160,14 @@ void ctl_zookeeper_free(CtlZookeeper *self)
 		self->store->ops->close(self->store, CLOSE_MS);
 	if (self->wake_fd >= 0)
 		close(self->wake_fd);
-	g_free(self->certificates);
+	g_free(self->history);
 	g_free(self->servers);
 	g_free(self);
+}
+
+const char *ctl_store_history(const CtlStore *self)
+{
+	return self->history;
 }
 
 /* Requests */
@@ -149,7 +179,7 @@ static void request_free(CtlRequest *self)
 	g_free(self);
 }
 
-GPtrArray *ctl_zookeeper_requests_new(void)
+GPtrArray *ctl_store_requests_new(void)
 {
 	return g_ptr_array_new_with_free_func((GDestroyNotify)request_free);
 }
@@ -164,7 +194,7 @@ static CtlRequest *add_request(GPtrArray *requests, char *key)
 }
 
 /* Starts a request. @send: must be harmless if repeated */
-static CtlRequest *send_repeatable(CtlZookeeper *self, GPtrArray *requests, char *key,
+static CtlRequest *send_repeatable(CtlStore *self, GPtrArray *requests, char *key,
 				   guint64 (*send)(Store *store, const char *key))
 {
 	CtlRequest *request = add_request(requests, key);
@@ -180,7 +210,7 @@ static guint64 read_record(Store *store, const char *key)
 	return store->ops->read(store, key, FALSE);
 }
 
-CtlRequest *ctl_zookeeper_read(CtlZookeeper *self, GPtrArray *requests, char *key)
+CtlRequest *ctl_store_read(CtlStore *self, GPtrArray *requests, char *key)
 {
 	return send_repeatable(self, requests, key, read_record);
 }
@@ -190,14 +220,22 @@ static guint64 list_records(Store *store, const char *key)
 	return store->ops->list(store, key, FALSE, FALSE);
 }
 
-CtlRequest *ctl_zookeeper_copy_acl(CtlZookeeper *self, GPtrArray *requests, char *key)
+static guint64 copy_access(Store *store, const char *key)
 {
-	self->copies_acl = TRUE;
-	return send_repeatable(self, requests, key, zookeeper_store_copy_acl);
+	return store->ops->copy_access(store, key);
 }
 
-CtlRequest *ctl_zookeeper_write(CtlZookeeper *self, GPtrArray *requests, char *key, gint32 version,
-				const char *data)
+void ctl_store_copy_access(CtlStore *self, GPtrArray *requests, char *key)
+{
+	const CtlRequest *request = send_repeatable(self, requests, key, copy_access);
+
+	self->copies_acl = request->number != 0;
+	if (request->number == 0)
+		g_ptr_array_set_size(requests, (gint)requests->len - 1);
+}
+
+CtlRequest *ctl_store_write(CtlStore *self, GPtrArray *requests, char *key, gint32 version,
+			    const char *data)
 {
 	const StoreWrite write = {.key = key, .version = version, .data = data};
 	CtlRequest *request = add_request(requests, key);
@@ -209,7 +247,7 @@ CtlRequest *ctl_zookeeper_write(CtlZookeeper *self, GPtrArray *requests, char *k
 
 /* Sends unanswered requests again on a new connection. Returns %FALSE if one of them is a write,
  * because it is unknown whether the write took place. */
-static gboolean send_again(CtlZookeeper *self, const GPtrArray *requests)
+static gboolean send_again(CtlStore *self, const GPtrArray *requests)
 {
 	for (guint i = 0; i < requests->len; i++) {
 		CtlRequest *request = requests->pdata[i];
@@ -224,11 +262,13 @@ static gboolean send_again(CtlZookeeper *self, const GPtrArray *requests)
 }
 
 /* Handles an event that is not an answer. Returns %FALSE if the session can no longer be used. */
-static gboolean take_event(CtlZookeeper *self, const GPtrArray *requests, StoreEvent event,
+static gboolean take_event(CtlStore *self, const GPtrArray *requests, const StoreMessage *message,
 			   GError **error)
 {
-	switch (event) {
+	switch (message->event) {
 	case STORE_UP:
+		g_free(self->history);
+		self->history = g_strdup(message->history);
 		return send_again(self, requests) ||
 		       lose_session(self, "the connection was lost during a write", error);
 	case STORE_DOWN:
@@ -240,7 +280,7 @@ static gboolean take_event(CtlZookeeper *self, const GPtrArray *requests, StoreE
 		return (self->reconnects && !self->copies_acl) ||
 		       lose_session(self, "the session has ended", error);
 	case STORE_AUTH_FAILED:
-		return reject_session(self, error);
+		return reject_session(self, message, error);
 	case STORE_CHANGED:
 	case STORE_GONE:
 	case STORE_ANSWER:
@@ -251,8 +291,7 @@ static gboolean take_event(CtlZookeeper *self, const GPtrArray *requests, StoreE
 
 /* Stores the answer in its request, and ends the wait for it. Returns: whether the message is an
  * answer */
-static gboolean take_answer(const CtlZookeeper *self, const GPtrArray *requests,
-			    StoreMessage **answer)
+static gboolean take_answer(const CtlStore *self, const GPtrArray *requests, StoreMessage **answer)
 {
 	gboolean is_lost = (*answer)->outcome == STORE_UNSURE && (*answer)->error == 0;
 
@@ -270,7 +309,7 @@ static gboolean take_answer(const CtlZookeeper *self, const GPtrArray *requests,
 	return FALSE;
 }
 
-gboolean ctl_zookeeper_wait(CtlZookeeper *self, const GPtrArray *requests, GError **error)
+gboolean ctl_store_wait(CtlStore *self, const GPtrArray *requests, GError **error)
 {
 	gint64 began_us = g_get_monotonic_time();
 	guint n_open = requests->len;
@@ -292,7 +331,7 @@ gboolean ctl_zookeeper_wait(CtlZookeeper *self, const GPtrArray *requests, GErro
 			continue;
 		if (message->event == STORE_ANSWER)
 			n_open -= take_answer(self, requests, &message);
-		else if (!take_event(self, requests, message->event, error))
+		else if (!take_event(self, requests, message, error))
 			return FALSE;
 	}
 	for (guint i = 0; i < requests->len; i++) {
@@ -303,20 +342,14 @@ gboolean ctl_zookeeper_wait(CtlZookeeper *self, const GPtrArray *requests, GErro
 		if (is_unsure && answer->error == 0)
 			return lose_session(self, "the connection is lost", error);
 		if (answer->outcome == STORE_DENIED && !request->may_be_denied) {
-			g_set_error(error, CTL_ZOOKEEPER_ERROR, CTL_ZOOKEEPER_ERROR_REFUSED,
-				    self->has_auth
-					    ? "no permission at %s: the user and password in "
-					      "--zookeeper-auth differ from those of the servers"
-					    : "no permission at %s; give the servers' user and "
-					      "password with --zookeeper-auth",
-				    request->key);
+			g_set_error(error, CTL_STORE_ERROR, CTL_STORE_ERROR_REFUSED,
+				    "no permission at %s; %s", request->key, self->access_remedy);
 			return FALSE;
 		}
 		if (is_unsure || answer->outcome == STORE_REFUSED) {
-			g_set_error(error, CTL_ZOOKEEPER_ERROR,
-				    is_unsure ? CTL_ZOOKEEPER_ERROR_UNSURE
-					      : CTL_ZOOKEEPER_ERROR_REFUSED,
-				    "ZooKeeper at %s: %s: %s", self->servers, request->key,
+			g_set_error(error, CTL_STORE_ERROR,
+				    is_unsure ? CTL_STORE_ERROR_UNSURE : CTL_STORE_ERROR_REFUSED,
+				    "%s at %s: %s: %s", self->name, self->servers, request->key,
 				    answer->reason);
 			return FALSE;
 		}
@@ -352,20 +385,19 @@ static gint compare_datacenters(gconstpointer a, gconstpointer b)
 }
 
 /* Reads the ID, the layout and the list of datacenters. */
-static gboolean read_top(CtlRegistryTree *self, CtlZookeeper *zookeeper, GError **error)
+static gboolean read_top(CtlRegistryTree *self, CtlStore *store, GError **error)
 {
-	g_autoptr(GPtrArray) requests = ctl_zookeeper_requests_new();
-	CtlRequest *top =
-		ctl_zookeeper_read(zookeeper, requests, znode_in_root(self->root, ZNODES_LAYOUT));
+	g_autoptr(GPtrArray) requests = ctl_store_requests_new();
+	CtlRequest *top = ctl_store_read(store, requests, znode_in_root(self->root, ZNODES_LAYOUT));
 	CtlRequest *list = send_repeatable(
-		zookeeper, requests, znode_in_root(self->root, ZNODES_DATACENTERS), list_records);
+		store, requests, znode_in_root(self->root, ZNODES_DATACENTERS), list_records);
 	CtlRequest *identity =
-		ctl_zookeeper_read(zookeeper, requests, znode_in_root(self->root, ZNODES_REGISTRY));
+		ctl_store_read(store, requests, znode_in_root(self->root, ZNODES_REGISTRY));
 	const StoreRecord *layout, *registry;
 	g_autoptr(GError) damage = NULL;
 
 	identity->may_be_denied = TRUE;
-	if (!ctl_zookeeper_wait(zookeeper, requests, error))
+	if (!ctl_store_wait(store, requests, error))
 		return FALSE;
 	registry = ctl_request_record(identity);
 	if (registry != NULL)
@@ -375,18 +407,17 @@ static gboolean read_top(CtlRegistryTree *self, CtlZookeeper *zookeeper, GError 
 		self->registry_damage = g_strdup(damage->message);
 	layout = ctl_request_record(top);
 	if (layout == NULL && (registry != NULL || list->answer->outcome == STORE_OK)) {
-		g_set_error(error, CTL_ZOOKEEPER_ERROR, CTL_ZOOKEEPER_ERROR_REFUSED,
-			    "%s is missing in ZooKeeper at %s, but %s exists; restore it from a "
-			    "server's layout",
-			    top->key, zookeeper->servers,
+		g_set_error(error, CTL_STORE_ERROR, CTL_STORE_ERROR_REFUSED,
+			    "%s is missing in %s at %s, but %s exists; restore it from a server's "
+			    "layout",
+			    top->key, store->name, store->servers,
 			    registry != NULL ? identity->key : list->key);
 		return FALSE;
 	}
 	if (layout == NULL) {
-		g_set_error(error, CTL_ZOOKEEPER_ERROR, CTL_ZOOKEEPER_ERROR_REFUSED,
-			    "there is no registry at %s in ZooKeeper at %s; check the path in "
-			    "--zookeeper",
-			    self->root, zookeeper->servers);
+		g_set_error(error, CTL_STORE_ERROR, CTL_STORE_ERROR_REFUSED,
+			    "there is no registry at %s in %s at %s; check %s", self->root,
+			    store->name, store->servers, store->store->option);
 		return FALSE;
 	}
 	if (!znode_layout_from_json(layout->data, layout->length, &self->layout, error)) {
@@ -410,7 +441,7 @@ static gboolean read_top(CtlRegistryTree *self, CtlZookeeper *zookeeper, GError 
 
 /* Requests the reservations that are named in a datacenter's claims. A single reservation may be
  * unreadable. */
-static void request_named(const CtlRegistryTree *self, CtlZookeeper *zookeeper,
+static void request_named(const CtlRegistryTree *self, CtlStore *store,
 			  const DatacenterListing *datacenter, GPtrArray *requests)
 {
 	g_autoptr(GHashTable) seen = g_hash_table_new(NULL, NULL);
@@ -421,9 +452,9 @@ static void request_named(const CtlRegistryTree *self, CtlZookeeper *zookeeper,
 
 		if (worker_id >= 0 && claim->damage == NULL &&
 		    g_hash_table_add(seen, GINT_TO_POINTER(worker_id)))
-			ctl_zookeeper_read(zookeeper, requests,
-					   znode_reservation(self->root, datacenter->datacenter_id,
-							     (guint)worker_id))
+			ctl_store_read(store, requests,
+				       znode_reservation(self->root, datacenter->datacenter_id,
+							 (guint)worker_id))
 				->may_be_denied = TRUE;
 	}
 }
@@ -446,39 +477,39 @@ static void add_records(CtlRegistryTree *self, DatacenterListing *datacenter,
 }
 
 /* Reads the datacenters. Reads the claims first, because they name the reservations to read. */
-static gboolean read_datacenters(CtlRegistryTree *self, CtlZookeeper *zookeeper, gboolean with_all,
+static gboolean read_datacenters(CtlRegistryTree *self, CtlStore *store, gboolean with_all,
 				 GError **error)
 {
 	const GPtrArray *datacenters = self->datacenters;
-	g_autoptr(GPtrArray) claims = ctl_zookeeper_requests_new();
-	g_autoptr(GPtrArray) reservations = ctl_zookeeper_requests_new();
-	g_autoptr(GPtrArray) floors = ctl_zookeeper_requests_new();
+	g_autoptr(GPtrArray) claims = ctl_store_requests_new();
+	g_autoptr(GPtrArray) reservations = ctl_store_requests_new();
+	g_autoptr(GPtrArray) floors = ctl_store_requests_new();
 	g_autofree guint *ends = g_new(guint, datacenters->len + 1);
 
 	for (guint i = 0; i < datacenters->len; i++) {
 		const DatacenterListing *datacenter = datacenters->pdata[i];
 
 		send_repeatable(
-			zookeeper, claims,
+			store, claims,
 			znode_in_datacenter(self->root, datacenter->datacenter_id, ZNODES_CLAIMS),
 			list_records);
 	}
-	if (!ctl_zookeeper_wait(zookeeper, claims, error))
+	if (!ctl_store_wait(store, claims, error))
 		return FALSE;
 	for (guint i = 0; i < datacenters->len; i++) {
 		DatacenterListing *datacenter = datacenters->pdata[i];
 
 		add_records(self, datacenter, claims->pdata[i], datacenter_listing_add_claim);
 		if (with_all)
-			send_repeatable(zookeeper, reservations,
+			send_repeatable(store, reservations,
 					znode_in_datacenter(self->root, datacenter->datacenter_id,
 							    ZNODES_RESERVATIONS),
 					list_records);
 		else
-			request_named(self, zookeeper, datacenter, reservations);
+			request_named(self, store, datacenter, reservations);
 		ends[i] = reservations->len;
 	}
-	if (!ctl_zookeeper_wait(zookeeper, reservations, error))
+	if (!ctl_store_wait(store, reservations, error))
 		return FALSE;
 	for (guint i = 0, j = 0; i < datacenters->len; i++) {
 		for (; j < ends[i]; j++)
@@ -489,11 +520,11 @@ static gboolean read_datacenters(CtlRegistryTree *self, CtlZookeeper *zookeeper,
 	for (guint i = 0; i < datacenters->len && with_all; i++) {
 		const DatacenterListing *datacenter = datacenters->pdata[i];
 
-		ctl_zookeeper_read(
-			zookeeper, floors,
+		ctl_store_read(
+			store, floors,
 			znode_in_datacenter(self->root, datacenter->datacenter_id, ZNODES_FLOOR));
 	}
-	if (!ctl_zookeeper_wait(zookeeper, floors, error))
+	if (!ctl_store_wait(store, floors, error))
 		return FALSE;
 	for (guint i = 0; i < floors->len; i++) {
 		const StoreRecord *floor = ctl_request_record(floors->pdata[i]);
@@ -507,16 +538,15 @@ static gboolean read_datacenters(CtlRegistryTree *self, CtlZookeeper *zookeeper,
 	return TRUE;
 }
 
-CtlRegistryTree *ctl_registry_tree_read(CtlZookeeper *zookeeper, const char *root,
-					gboolean with_all, GError **error)
+CtlRegistryTree *ctl_registry_tree_read(CtlStore *store, const char *root, gboolean with_all,
+					GError **error)
 {
 	g_autoptr(CtlRegistryTree) self = g_new0(CtlRegistryTree, 1);
 
 	self->root = g_strdup(root);
 	self->datacenters = g_ptr_array_new_with_free_func((GDestroyNotify)datacenter_listing_free);
 	self->strange = g_ptr_array_new_with_free_func(g_free);
-	return read_top(self, zookeeper, error) &&
-			       read_datacenters(self, zookeeper, with_all, error)
+	return read_top(self, store, error) && read_datacenters(self, store, with_all, error)
 		       ? g_steal_pointer(&self)
 		       : NULL;
 }

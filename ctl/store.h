@@ -1,45 +1,48 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-#include "common/zookeeper/hosts.h"
+#include "ctl/options.h"
 #include "worker/registration/listing.h"
 
 /*
- * Access to the registry in ZooKeeper for commands. Adds blocking calls to the servers' own store
- * (worker/zookeeper/store.h), and reads the whole tree as listings. A session is for one thread.
+ * Access to a shared registry for commands. Adds blocking calls to the servers' own store
+ * (worker/store.h), and reads the whole tree as listings. A session is for one thread.
  * After LOST or REFUSED of the session itself, it is not opened again.
  */
-typedef struct _CtlZookeeper CtlZookeeper;
+typedef struct _CtlStore CtlStore;
 
-#define CTL_ZOOKEEPER_ERROR (ctl_zookeeper_error_quark())
-GQuark ctl_zookeeper_error_quark(void);
+#define CTL_STORE_ERROR (ctl_store_error_quark())
+GQuark ctl_store_error_quark(void);
 
 typedef enum {
 	/* There is no connection, no reply arrived in time, or the session has ended. A new session
 	 * can succeed. */
-	CTL_ZOOKEEPER_ERROR_LOST,
+	CTL_STORE_ERROR_LOST,
 	/* Permission was denied, or a path is invalid. A new session would also fail. */
-	CTL_ZOOKEEPER_ERROR_REFUSED,
+	CTL_STORE_ERROR_REFUSED,
 	/* It is unknown whether a write took place. A retry can succeed. */
-	CTL_ZOOKEEPER_ERROR_UNSURE,
-} CtlZookeeperError;
+	CTL_STORE_ERROR_UNSURE,
+} CtlStoreError;
 
 /* Returns whether the command can continue with earlier data and try again, that is, whether the
  * error is LOST or UNSURE. */
-gboolean ctl_zookeeper_is_lost(const GError *error);
+gboolean ctl_store_is_lost(const GError *error);
 
 /* Returns: (transfer full) (nullable): a session, or %NULL with an error set
- * @auth: (nullable): "user:password"
- * @timeout_ms: time limit for connecting, and for each answer from ZooKeeper
+ * @registry: copied
+ * @timeout_ms: time limit for connecting, and for each answer
  * @reconnects: if the connection is lost, a wait continues on a new connection if it is opened in
  * time; reads are sent again, writes are not. If %FALSE, the loss of the connection ends the wait
  * immediately */
-CtlZookeeper *ctl_zookeeper_connect(const ZookeeperHosts *hosts, const char *auth, guint timeout_ms,
-				    gboolean reconnects, GError **error);
-void ctl_zookeeper_free(CtlZookeeper *self);
-G_DEFINE_AUTOPTR_CLEANUP_FUNC(CtlZookeeper, ctl_zookeeper_free)
+CtlStore *ctl_store_connect(const CtlRegistry *registry, guint timeout_ms, gboolean reconnects,
+			    GError **error);
+void ctl_store_free(CtlStore *self);
+G_DEFINE_AUTOPTR_CLEANUP_FUNC(CtlStore, ctl_store_free)
 
-/* A request, and its answer after ctl_zookeeper_wait(). */
+/* Returns (nullable): the history of the store on the last connection: see StoreMessage.history. */
+const char *ctl_store_history(const CtlStore *self);
+
+/* A request, and its answer after ctl_store_wait(). */
 typedef struct {
 	char *key;
 	gboolean may_be_denied; /* DENIED is accepted as an answer instead of an error */
@@ -51,19 +54,19 @@ typedef struct {
 } CtlRequest;
 
 /* Returns: (transfer full) (element-type CtlRequest) */
-GPtrArray *ctl_zookeeper_requests_new(void);
+GPtrArray *ctl_store_requests_new(void);
 
 /* Send a request, and add it to @requests. @key: (transfer full). See StoreOps. */
-CtlRequest *ctl_zookeeper_read(CtlZookeeper *self, GPtrArray *requests, char *key);
+CtlRequest *ctl_store_read(CtlStore *self, GPtrArray *requests, char *key);
 /* @version: version that the record must have; STORE_NONE if it must not exist */
-CtlRequest *ctl_zookeeper_write(CtlZookeeper *self, GPtrArray *requests, char *key, gint32 version,
-				const char *data);
-/* Reads the ACL of @key. Records that are written after the answer get this ACL. */
-CtlRequest *ctl_zookeeper_copy_acl(CtlZookeeper *self, GPtrArray *requests, char *key);
+CtlRequest *ctl_store_write(CtlStore *self, GPtrArray *requests, char *key, gint32 version,
+			    const char *data);
+/* Makes the records that are written after the answer accessible to the same users as @key. */
+void ctl_store_copy_access(CtlStore *self, GPtrArray *requests, char *key);
 
 /* Waits for all answers. Returns %FALSE with an error set if one of @requests has an outcome other
  * than those in CtlRequest; other requests may have succeeded. */
-gboolean ctl_zookeeper_wait(CtlZookeeper *self, const GPtrArray *requests, GError **error);
+gboolean ctl_store_wait(CtlStore *self, const GPtrArray *requests, GError **error);
 
 /* Returns: (transfer none) (nullable): the record that the request has read; %NULL if it is
  * missing. */
@@ -83,10 +86,10 @@ typedef struct {
  * datacenter has no reservations yet, a missing floor does not count as damage.
  * @with_all: read every reservation and the floors; otherwise only the reservations of worker IDs
  * that a claim contains.
- * Returns: (transfer full) (nullable): the tree, or %NULL with an error set: a CTL_ZOOKEEPER_ERROR,
+ * Returns: (transfer full) (nullable): the tree, or %NULL with an error set: a CTL_STORE_ERROR,
  * or an error which says that there is no znode at @root or no valid layout */
-CtlRegistryTree *ctl_registry_tree_read(CtlZookeeper *zookeeper, const char *root,
-					gboolean with_all, GError **error);
+CtlRegistryTree *ctl_registry_tree_read(CtlStore *store, const char *root, gboolean with_all,
+					GError **error);
 void ctl_registry_tree_free(CtlRegistryTree *self);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(CtlRegistryTree, ctl_registry_tree_free)
 
