@@ -61,7 +61,7 @@ typedef struct {
 	gboolean any_bad;
 } Decoder;
 
-/* Refuses UUIDs of versions other than 7. */
+/* Refuses UUIDs whose version is not 7. */
 static gboolean decode_uuid(const char *text, Decoded *out_decoded, GError **error)
 {
 	g_autoptr(GError) without_id = NULL;
@@ -309,7 +309,7 @@ const CtlCommand ctl_decode_command = {
 	.arguments = "[ID...]",
 	.summary = "Shows the parts of IDs.",
 	.details = "Without arguments, reads IDs from standard input, one per line. Recognizes "
-		   "decimal numbers, 0x with hex digits, ULIDs and UUIDs of version 7. Other forms "
+		   "decimal numbers, 0x with hex digits, ULIDs and version 7 UUIDs. Other forms "
 		   "require --from.",
 	.takes_no_server = TRUE,
 	.entries = decode_entries,
@@ -377,8 +377,8 @@ const CtlCommand ctl_convert_command = {
 	.arguments = "UUID|ID...",
 	.summary = "Converts a UUID to the ID that it was made from, or an ID to a UUID.",
 	.details =
-		"A UUID has 52 random bits, so each conversion of an ID gives a different UUID. A "
-		"UUID of version 7 does not show whether it was made from an ID.",
+		"A UUID has 52 random bits, so each conversion of an ID gives a different UUID. It "
+		"is not possible to tell whether a version 7 UUID was made from an ID.",
 	.takes_no_server = TRUE,
 	.run = run_convert,
 };

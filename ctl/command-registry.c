@@ -379,8 +379,8 @@ static gboolean read_clock(const Quarantine *self, gint64 *out_now_ms, GError **
 			return set_gone(path, error);
 		if (strlen(record->data) != record->length) {
 			g_set_error(error, CTL_ZOOKEEPER_ERROR, CTL_ZOOKEEPER_ERROR_REFUSED,
-				    "cannot write back the data of %s, because they contain a NUL "
-				    "byte; clear them with ZooKeeper's zkCli.sh: set %s \"\"",
+				    "cannot write back the data of %s, because it contains a NUL "
+				    "byte; clear it with ZooKeeper's zkCli.sh: set %s \"\"",
 				    path, path);
 			return FALSE;
 		}
@@ -426,7 +426,7 @@ static gboolean find_floor(Quarantine *self, GError **error)
 	if (tick < 0 || tick > max_tick) {
 		g_set_error(error, CTL_ZOOKEEPER_ERROR, CTL_ZOOKEEPER_ERROR_REFUSED,
 			    "ZooKeeper's clock, at %" G_GINT64_FORMAT
-			    " ms since 1970, is outside the layout",
+			    " ms since 1970, is outside the layout's range",
 			    now_ms);
 		return FALSE;
 	}
@@ -541,15 +541,16 @@ static gboolean confirm_quarantine(const Quarantine *self)
 			((const DatacenterFloor *)self->floors->pdata[i])->datacenter_id);
 	fprintf(stderr,
 		"At ZooKeeper %s%s, no worker ID of datacenter %s will be claimed\n"
-		"for the next %" G_GINT64_FORMAT " s: --max-clock-skew %" G_GINT64_FORMAT
-		" and --reservation %" G_GINT64_FORMAT " of servers,\n"
+		"for the next %" G_GINT64_FORMAT
+		" s. This is based on --max-clock-skew %" G_GINT64_FORMAT
+		" and --reservation %" G_GINT64_FORMAT ",\n"
 		"%s.\n"
 		"The backup does not include later changes. Give\n"
 		"- these two options, if servers had larger values after the backup;\n"
 		"- --datacenter-id, if a datacenter was first used after the backup;\n"
-		"- a larger --max-clock-skew, if ZooKeeper's clock was more than 10 s ahead of "
-		"the\n"
-		"  current one: add the difference.\n",
+		"- a larger --max-clock-skew, if ZooKeeper's clock was ever more than 10 s ahead "
+		"of\n"
+		"  its current time: add the whole difference.\n",
 		self->hosts->servers, self->hosts->root, names->str,
 		(SLACK_MS + limits->max_clock_skew_ms + limits->reservation_ms) / 1000,
 		limits->max_clock_skew_ms, limits->reservation_ms, self->limits_why);
@@ -895,7 +896,7 @@ const CtlCommand ctl_registry_command = {
 	.arguments = "init|quarantine",
 	.summary = "Creates a registry, or makes a restored ZooKeeper safe.",
 	.details = "Run registry init once, before the first server of a new registry starts. It "
-		   "creates the root of --zookeeper, and fails if there is a registry already. "
+		   "creates the --zookeeper root, and fails if there is a registry already. "
 		   "Run registry quarantine after ZooKeeper has been restored from a backup, and "
 		   "before servers can reach it. It keeps servers from claiming worker IDs until "
 		   "all reservations that the backup may lack have ended. It asks for "

@@ -75,7 +75,7 @@ static gboolean lose_session(CtlZookeeper *self, const char *what, GError **erro
 static gboolean reject_session(CtlZookeeper *self, GError **error)
 {
 	return end_session(self, CTL_ZOOKEEPER_ERROR_REFUSED,
-			   "it refuses the user and password of --zookeeper-auth", error);
+			   "it refuses the user and password in --zookeeper-auth", error);
 }
 
 CtlZookeeper *ctl_zookeeper_connect(const ZookeeperHosts *hosts, const char *auth, guint timeout_ms,

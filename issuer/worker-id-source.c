@@ -124,7 +124,7 @@ static GInetAddress *resolve_host(const char *host, GError **error)
 
 	if (code != 0) {
 		g_set_error(error, G_IO_ERROR, G_IO_ERROR_NOT_FOUND,
-			    "cannot resolve the address of --advertise, %s: %s", host,
+			    "cannot resolve the --advertise address, %s: %s", host,
 			    code == EAI_SYSTEM ? g_strerror(errno) : gai_strerror(code));
 		return NULL;
 	}

@@ -641,8 +641,8 @@ static gboolean check_options(const Options *self, GError **error)
 
 	if (self->sequence_start > sequences)
 		return refuse_option(self, error, "sequence-start",
-				     "%" G_GINT64_FORMAT " is above %" G_GINT64_FORMAT
-				     ", the number of sequences in a tick of the layout",
+				     "%" G_GINT64_FORMAT " exceeds %" G_GINT64_FORMAT
+				     ", the number of sequence values per tick in the layout",
 				     self->sequence_start, sequences);
 	if (!layout_check_worker(&self->layout, MAX(self->datacenter_id, 0), 0, &fault))
 		return refuse_option(self, error, "datacenter-id", "%s", fault->message);

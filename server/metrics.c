@@ -576,8 +576,8 @@ static const Metric METRICS[] = {
 	FAMILY("snowflake_registry_info", METRICS_GAUGE,
 	       "ID of the registry in ZooKeeper; absent while it is unknown.", write_registry),
 	GAUGE("snowflake_reservation_left_seconds",
-	      "Time until the reservation ends; 0 if nothing is reserved. Calls are refused "
-	      "because of this only in the state unavailable.",
+	      "Time until the reservation ends; 0 if nothing is reserved. A reservation that has "
+	      "ended causes refused calls only in the state unavailable.",
 	      UNIT_MS, "reservation", "left_ms", GAUGE_RESERVATION_LEFT),
 	GAUGE("snowflake_reservation_length_seconds", "Length of the reservation.", UNIT_MS,
 	      "reservation", "length_ms", GAUGE_RESERVATION_LENGTH),

@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-const singlesTime = 20 * time.Millisecond // for the calls of get_id that make up one request
+const singlesTime = 20 * time.Millisecond // for the calls to get_id that make up one request
 
 // A connection is used by one goroutine at a time. Any goroutine can close it.
 type connection struct {

@@ -114,8 +114,8 @@ class Converting(CtlTest):
             (UUID_OF_IT.replace("-7", "-4"), "version 7"),
             (UUID_OF_IT.replace("-8", "-c"), "version 7"),
             ("f81d4fae-7dec-11d0-a765-00a0c91e6bf6", "version 1"),
-            (uuid7(EPOCH_MS - 1), "outside the layout"),
-            (uuid7(EPOCH_MS + 2**41), "outside the layout"),
+            (uuid7(EPOCH_MS - 1), "outside the layout's range"),
+            (uuid7(EPOCH_MS + 2**41), "outside the layout's range"),
         )
         for text, words in cases:
             with self.subTest(text):

@@ -186,7 +186,7 @@ final class Codec {
 			runs.add(new Run(first, (int) count));
 	}
 
-	/** Reads a struct of a text and a number. */
+	/** Reads a struct that contains a string and a number. */
 	private void exception(byte numberType) throws ProtocolException {
 		text = "";
 		number = 0;

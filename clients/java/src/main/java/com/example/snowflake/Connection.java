@@ -142,8 +142,8 @@ final class Connection implements Closeable {
 		}
 	}
 
-	/** A request of several IDs is several calls of get_id, in a limited time, if the server has no
-	 * other. */
+	/** Without a batch method, a request for several IDs is several calls to get_id, in a
+	 * limited time. */
 	private List<Run> requestOnce(String agent, int count, long deadlineNs)
 			throws IOException, Failure {
 		if (method.isBatch()) {

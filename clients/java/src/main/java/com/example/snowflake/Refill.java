@@ -22,7 +22,7 @@ import java.util.concurrent.locks.Condition;
  *
  * It tries the endpoints one after the other. If one fails, or does not answer soon, the next one is
  * tried; the slow one can still answer, and the first answer wins. After a pass over all endpoints there
- * is a pause, and then the next pass, until an answer comes or no call waits.
+ * is a pause, and then the next pass, until an answer comes or no call is waiting.
  *
  * Each request has a thread, which makes the next request if its own fails. If it is slow, its timer
  * starts a thread that makes the next one. The client's lock guards all fields. */
@@ -175,7 +175,7 @@ final class Refill {
 
 	private final Snowflake client;
 	private final int count; // IDs to request
-	private final long untilNs; // when it ends if no call waits
+	private final long untilNs; // when it ends if no call is waiting
 	private final ArrayDeque<Endpoint> queue = new ArrayDeque<>(); // to be tried in this pass
 	private final Set<Request> requests = new LinkedHashSet<>();
 	private final Condition ended;
