@@ -51,7 +51,7 @@ GPtrArray *resolution_get(Resolution *self, char **out_failures);
 
 /**
  * resolution_wait_for_names:
- * @deadline_us: in terms of g_get_monotonic_time()
+ * @deadline_us: when to give up, by g_get_monotonic_time()
  * @out_why: (out) (transfer full): on failure, why @address has no addresses; %NULL at the deadline
  *
  * Resolves one name, and waits for the result. Do not call it under fork_guard_lock().

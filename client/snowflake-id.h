@@ -116,7 +116,7 @@ SNOWFLAKE_CLIENT_EXPORT gboolean snowflake_layout_decode(const SnowflakeLayout *
  * only partly in the span.
  *
  * Returns: %TRUE, or %FALSE with OUT_OF_RANGE set if the span ends before it begins or is
- * completely outside the layout
+ * entirely outside the layout's range
  */
 SNOWFLAKE_CLIENT_EXPORT gboolean snowflake_layout_range(const SnowflakeLayout *self, gint64 from_ms,
 							gint64 to_ms, gint64 *out_first,
@@ -215,7 +215,7 @@ SNOWFLAKE_CLIENT_EXPORT gboolean snowflake_uuid_from_id(gint64 id, SnowflakeUuid
  * tell whether a version 7 UUID was made from an ID. If it was not, the result is meaningless.
  *
  * Returns: %TRUE, or %FALSE with INVALID set if @self has a different version, or with OUT_OF_RANGE
- * if its time is outside the layout
+ * if its time is outside the layout's range
  */
 SNOWFLAKE_CLIENT_EXPORT gboolean snowflake_uuid_to_id(const SnowflakeUuid *self, gint64 *out_id,
 						      GError **error) G_GNUC_WARN_UNUSED_RESULT;

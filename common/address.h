@@ -68,8 +68,8 @@ Address *address_parse_server(const char *text, GError **error);
 /**
  * address_parse_servers:
  * @texts: NULL-terminated: each is one address as for address_parse_server(), or several of them
- * separated by commas. A text that begins with a local socket is one address, because its path can
- * contain commas
+ * separated by commas. A string that begins with a local socket is one address, because its path
+ * can contain commas
  *
  * Returns: (transfer full) (element-type Address): all addresses, or %NULL with an error set
  */

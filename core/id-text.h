@@ -29,8 +29,8 @@ gboolean id_text_form_of(const char *text, IdTextForm *out_form) G_GNUC_WARN_UNU
  * id_text_encode:
  * @id: not negative
  *
- * Hex, crockford and base62 texts have leading zeros, so that they sort like the IDs. Decimal and
- * base58 texts do not.
+ * The hex, crockford and base62 forms have leading zeros, so that they sort like the IDs. The
+ * decimal and base58 forms do not.
  *
  * Returns: (transfer full): the text, which id_text_decode() can read
  */
@@ -40,7 +40,7 @@ char *id_text_encode(IdTextForm form, gint64 id);
  * id_text_decode:
  * @out_id: (out): 0 to 2^63 - 1; untouched on failure
  *
- * Accepts no sign and no whitespace. Leading zeros are optional, but a text with more digits than
+ * Accepts no sign and no whitespace. Leading zeros are optional, but a string with more digits than
  * the form's maximum is refused.
  *
  * Returns: %TRUE, or %FALSE with INVALID set, which quotes the text

@@ -28,8 +28,8 @@ gboolean text_parse_number(const char *text, guint base, guint64 min, guint64 ma
 GQuark id_error_quark(void);
 
 typedef enum {
-	ID_ERROR_INVALID,      /* a text does not parse, or a layout is invalid */
-	ID_ERROR_OUT_OF_RANGE, /* this part or time does not fit into an ID of this kind */
+	ID_ERROR_INVALID,      /* a string does not parse, or a layout is invalid */
+	ID_ERROR_OUT_OF_RANGE, /* a part or a time does not fit into this kind of ID */
 	ID_ERROR_OVERFLOW,     /* the millisecond has no ULIDs left */
 } IdError;
 

@@ -13,9 +13,9 @@ typedef struct {
 	AuditEntry entry;
 	guint file;         /* index of the entry's file */
 	guint64 line;       /* number of its line, from 1 */
-	guint64 read_bytes; /* so far */
-	guint64 all_bytes;  /* size of all files; 0: it is unknown */
-	gboolean any_bad;   /* a line was damaged, or a file could not be read to its end */
+	guint64 read_bytes; /* number of bytes read so far */
+	guint64 all_bytes;  /* size of all files; 0 if unknown */
+	gboolean any_bad;   /* a line was damaged, or a file could not be read completely */
 
 	const char *const *files;
 	guint next_file;

@@ -10,7 +10,7 @@
 #define MAX_ADDRESS_BYTES 259 /* a host name of 253 bytes, a colon and a port */
 #define MAX_PATH_BYTES    512
 #define MAX_AGENT_BYTES   256 /* maximum length of an agent that servers accept */
-#define MAX_ESCAPE_BYTES  64  /* maximum length of a text that text_escape() does not truncate */
+#define MAX_ESCAPE_BYTES  64  /* maximum length of a string that text_escape() does not truncate */
 
 static gboolean is_time(gint64 time_ms)
 {

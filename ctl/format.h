@@ -9,7 +9,7 @@
  * operators type. */
 
 /* Returns: (transfer full): the time in RFC 3339 form; "-" if @time_ms is 0, or if RFC 3339 cannot
- * express it. */
+ * express the time. */
 char *ctl_format_time(gint64 time_ms);
 void ctl_format_json_time(JsonObject *object, const char *name, gint64 time_ms);
 
@@ -18,7 +18,7 @@ void ctl_format_json_time(JsonObject *object, const char *name, gint64 time_ms);
 char *ctl_format_until(gint64 until_ms, gint64 now_ms);
 /* Returns: (transfer full): the end in a short form: "for 8 s", "ended 3 min ago". */
 char *ctl_format_until_short(gint64 until_ms, gint64 now_ms);
-/* Returns: (transfer full): a duration in the largest of days, hours and minutes of which it has
+/* Returns: (transfer full): a duration in days, hours or minutes: the largest unit in which it is
  * two or more; otherwise in seconds. */
 char *ctl_format_span(gint64 span_ms);
 
@@ -26,7 +26,7 @@ char *ctl_format_span(gint64 span_ms);
 char *ctl_format_text(const char *text);
 /* Like ctl_format_text(), for HOST:PORT: truncates to the maximum length of an address. */
 char *ctl_format_address(const char *address);
-/* Like ctl_format_text(), for a path in ZooKeeper or of a file: truncates to 512 bytes. */
+/* Like ctl_format_text(), for a path of a znode or a file: truncates to 512 bytes. */
 char *ctl_format_path(const char *path);
 /* Like ctl_format_text(), for a useragent, which can contain NULs: truncates to 256 bytes. */
 char *ctl_format_agent(const char *agent, gsize length);

@@ -11,7 +11,7 @@
 
 /* The options that all commands accept, and the parsing of options that several commands accept. */
 
-/* The options with other sources than the command line: see settings.h. */
+/* The options with sources other than the command line: see settings.h. */
 typedef enum {
 	CTL_SERVER,
 	CTL_ZOOKEEPER,
@@ -50,8 +50,9 @@ typedef struct {
 	CtlOrigin origins[CTL_N_SETTINGS];
 } CtlOptions;
 
-/* Returns: (transfer full) (nullable) (element-type Address): the servers; without any, the default
- * server. %NULL, with the message printed, if an address does not parse: CTL_USAGE. */
+/* Returns: (transfer full) (nullable) (element-type Address): the servers; the default server if
+ * none is given. %NULL, after printing a message, if an address does not parse; the exit status is
+ * then CTL_USAGE. */
 GPtrArray *ctl_options_addresses(const CtlOptions *self);
 
 /* Returns: (transfer full): the TLS settings for servers; %NULL, after printing a message, if a
@@ -66,15 +67,16 @@ gboolean ctl_options_check_tls(const CtlOptions *self);
 SnowflakeClient *ctl_options_client_new(const CtlOptions *self, const Address *const *servers,
 					guint count);
 
-/* Appends to the error of a failed call which TLS option is missing, if one is. */
+/* Appends a missing TLS option, if there is one, to the error of a failed call. */
 void ctl_options_add_remedy(const CtlOptions *self, GError *error);
 
 /* Sets *out_hosts to the ZooKeeper ensemble; to NULL if there is none, or if a source with higher
- * precedence contains servers. Sets *out_auth to "user:password", or to NULL. Returns %FALSE, with
- * the message printed, if one of them is invalid: CTL_USAGE. */
+ * precedence contains servers. Sets *out_auth to "user:password", or to NULL. Returns %FALSE,
+ * after printing a message, if one of them is invalid; the exit status is then CTL_USAGE. */
 gboolean ctl_options_zookeeper(const CtlOptions *self, ZookeeperHosts **out_hosts, char **out_auth);
 
-/* Sets timeout_ms. Returns %FALSE, with the message printed, if the value is invalid: CTL_USAGE. */
+/* Sets timeout_ms. Returns %FALSE, after printing a message, if the value is invalid; the exit
+ * status is then CTL_USAGE. */
 gboolean ctl_options_set_timeout(CtlOptions *self);
 
 /* Sets *out_number to the decimal number @text, the value of an option. If @text is NULL, does not

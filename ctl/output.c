@@ -357,7 +357,7 @@ void ctl_output_print_object(JsonObject *object)
 	ctl_output_print("%s\n", line);
 }
 
-/* @quote: "\"" around a text, otherwise "" */
+/* @quote: "\"" around a string, otherwise "" */
 static void add_element(const char *element, const char *quote)
 {
 	ctl_output_print("%s%s%s%s", n_elements++ > 0 ? ",\n " : "[\n ", quote, element, quote);

@@ -20,8 +20,8 @@ typedef struct {
 	gint64 counted_at_us; /* g_get_monotonic_time() at the arrival of the counters */
 } CtlProbe;
 
-/* Asks the server of @client, also for its counters if @with_counters. Returns %FALSE, with
- * @out_probe untouched and an error set, if it does not answer all calls. @options: those of
+/* Queries the server of @client, and also its counters if @with_counters. Returns %FALSE, with
+ * @out_probe untouched and an error set, if it does not answer all calls. @options: the options of
  * @client */
 gboolean ctl_probe(const CtlOptions *options, SnowflakeClient *client, gboolean with_counters,
 		   CtlProbe *out_probe, GError **error);
@@ -35,7 +35,7 @@ gboolean ctl_probe_known(const CtlOptions *options, SnowflakeClient *client, gbo
 /* Raises the limit on open files as far as this process is permitted to. */
 void ctl_probe_raise_limit(void);
 
-/* Returns how many descriptors can stay open between calls of ctl_probe_in_parallel(). */
+/* Returns how many descriptors can stay open between calls to ctl_probe_in_parallel(). */
 guint ctl_probe_room(void);
 
 /* Calls @work for each of @items, and returns when all calls have returned. A call can connect to

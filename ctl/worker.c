@@ -272,7 +272,7 @@ void ctl_worker_ask_all(GPtrArray *workers, const CtlOptions *options, gboolean 
 
 		if (!worker->has_clock)
 			worker->ahead_ms = ahead_ms;
-		if (worker->said.state == NULL) /* an embedded node, which cannot be asked */
+		if (worker->said.state == NULL) /* an embedded node, which cannot be queried */
 			worker->said.state = g_strdup(keeper_state_name(keeper_state_guess(
 				worker->said.worker_id, ctl_worker_left_ms(worker, now_ms) > 0)));
 	}

@@ -20,10 +20,10 @@ typedef struct {
 	GError *error;          /* (nullable): why no connection is possible */
 } LoadServer;
 
-/* Resolves the name; blocks. Stores a failure as the server's error. Returns: (transfer full): a
- * server
+/* Resolves the name; blocks. Stores a failure as the server's error.
  * @address: borrowed
- * @tls: (nullable): borrowed; required for a server with TLS */
+ * @tls: (nullable): borrowed; required for a server with TLS
+ * Returns: (transfer full): a server */
 LoadServer *load_server_new(const Address *address, TlsClient *tls);
 void load_server_free(LoadServer *self);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(LoadServer, load_server_free)
@@ -114,7 +114,7 @@ void load_connection_add_call(LoadConnection *self, gint64 since_ns);
  * Writes once, if there are unsent bytes. Bytes that the socket does not accept remain unsent.
  *
  * Returns: %FALSE with a GIOError set if the connection is lost. If the other side has closed it,
- *   load_connection_receive() fails instead, after the replies that arrived before
+ *   load_connection_receive() fails instead, after the last reply that had already arrived
  */
 gboolean load_connection_flush(LoadConnection *self, LoadConnectionBuffer *buffer, GError **error);
 
@@ -141,8 +141,8 @@ gboolean load_connection_receive(LoadConnection *self, LoadConnectionBuffer *buf
  * @out_since_ns: (out): VALUES and ERROR only: the call's @since_ns
  *
  * Takes the next reply that was received. If it is INCOMPLETE, its bytes are kept for the next
- * read. A reply is also BROKEN if there is no completely sent call to which it belongs. After
- * FOREIGN and BROKEN, the connection is unusable.
+ * read. A reply that matches no completely sent call is also BROKEN. After FOREIGN and BROKEN, the
+ * connection is unusable.
  */
 LoadWireStatus load_connection_next_reply(LoadConnection *self, LoadConnectionBuffer *buffer,
 					  LoadWireReply *out_reply, gint64 *out_since_ns);

@@ -19,8 +19,8 @@ typedef struct {
 
 /**
  * load_schedule_make:
- * @rate: calls per second of all threads together @connections: number of connections of all
- * threads together
+ * @rate: calls per second of all threads together
+ * @connections: number of connections of all threads together
  * @first: the number of this schedule's first connection
  * @count: the number of this schedule's connections
  *
@@ -41,13 +41,13 @@ guint64 load_schedule_count(const LoadSchedule *self, gint64 from_ns, gint64 unt
 /**
  * load_schedule_retry_ns:
  * @failures: number of consecutive failures of the connection or of attempts to open it, 1 or more
- * @n_servers: number of servers that it tries in turn @n_connections: number of connections of the
- * thread
+ * @n_servers: number of servers that the connection tries in turn
+ * @n_connections: number of connections of the thread
  * @draw: random, 0 to 1
  *
  * Returns the backoff before the next attempt. It is 0 until every server was tried. Then its limit
  * is 10 ms, and doubles in each round up to 100 ms, or more if a thread would otherwise make more
- * than 10,000 attempts a second. The backoff is random, between half of the limit and the limit.
+ * than 10,000 attempts a second. The backoff is random, between half the limit and the limit.
  */
 gint64 load_schedule_retry_ns(guint failures, guint n_servers, guint n_connections, double draw);
 
@@ -101,7 +101,7 @@ typedef struct {
 
 /**
  * load_driver_new:
- * @servers: (element-type LoadServer): borrowed; a connection uses them in turn
+ * @servers: (element-type LoadServer): borrowed; after a failure, a connection uses the next one
  * @connections: (transfer full) (element-type LoadConnection): connections to some of these
  * servers; the array's free function is load_connection_free()
  *
@@ -116,7 +116,7 @@ void load_driver_start(LoadDriver *self, const LoadDriverConfig *config);
 
 /**
  * load_driver_wait:
- * @deadline_realtime: (nullable): a time of CLOCK_REALTIME; if %NULL, waits without limit
+ * @deadline_realtime: (nullable): a CLOCK_REALTIME time; if %NULL, waits without a limit
  *
  * Returns: %TRUE when the thread has ended
  */
@@ -128,5 +128,5 @@ const LoadTally *load_driver_tally(const LoadDriver *self);
 /* Thread-safe while the driver runs. Adds the driver's answered calls and its errors so far. */
 void load_driver_count(const LoadDriver *self, guint64 *answered, guint64 *errors);
 
-/* Returns the time of CLOCK_MONOTONIC. */
+/* Returns the CLOCK_MONOTONIC time. */
 gint64 load_driver_now_ns(void);

@@ -20,7 +20,7 @@ typedef struct _LoadRun LoadRun;
  * @options: borrowed; must have passed load_options_check()
  *
  * Opens the connections. If a server refuses a connection, uses the other servers for this
- * connection and all later ones.
+ * and all later connections.
  *
  * Returns: (transfer full): a run, or %NULL with a client error or a GIOError set if no server
  * accepts connections, or if there is no memory to check the IDs

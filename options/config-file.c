@@ -40,7 +40,7 @@ static gboolean read_text(const char *path, char **out_text, gsize *out_length, 
 			    "cannot open %s: %s", escaped, g_strerror(fault));
 		return FALSE;
 	}
-	/* the size of a file in /proc is 0, whatever it contains */
+	/* the size of a file in /proc is 0, regardless of its contents */
 	*out_text = g_malloc(MAX_BYTES + 1);
 	*out_length = fread(*out_text, 1, MAX_BYTES + 1, file);
 	fclose(file);
@@ -67,8 +67,8 @@ static gboolean read_heading(Reading *self, GKeyFile *file, GError **error)
 				  self->group);
 }
 
-/* Reads one line. GLib parses each line as a file of its own, because its errors contain no line.
- */
+/* Reads one line. GLib parses each line as a separate file, because its errors contain no line
+ * number. */
 static gboolean read_line(Reading *self, char *line, guint number, GError **error)
 {
 	g_autoptr(GKeyFile) file = g_key_file_new();

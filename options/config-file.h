@@ -5,14 +5,14 @@
 
 /* Reads config files: lines with KEY=VALUE in one group, and comments, which begin with #. */
 
-/* Takes a key and its value, in which there are no escapes, as on the command line. Can change
- * @value. @line: from 1. Returns %FALSE with an error set to end the reading. */
+/* Handles a key and its value, which contains no escapes, as on the command line. Can change
+ * @value. @line: counted from 1. To stop reading, returns %FALSE with an error set. */
 typedef gboolean (*ConfigFileFunc)(const char *key, char *value, guint line, gpointer user_data,
 				   GError **error);
 
 /**
  * config_file_read:
- * @group: the name of the only group that the file can have
+ * @group: the name of the only group that the file can contain
  *
  * Calls @take for each key, in the order of the file.
  *

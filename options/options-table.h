@@ -28,11 +28,11 @@ typedef enum {
 	/* GPtrArray * of Address, to connect to; separated by commas; NULL if none */
 	OPTION_SERVERS,
 	OPTION_TARGETS, /* GPtrArray * of AuditTarget; separated by semicolons in the file */
-	/* GPtrArray * of char *: host names without ports; separated as OPTION_TARGETS */
+	/* GPtrArray * of char *: host names without ports; separated like OPTION_TARGETS */
 	OPTION_HOSTS,
 	OPTION_ZOOKEEPER, /* ZookeeperHosts * */
 	OPTION_LAYOUT,    /* Layout */
-	OPTION_CHOICE,    /* an enum; choices contains the names of its values, in their order */
+	OPTION_CHOICE,    /* an enum; choices contains the names of its values, in order */
 	OPTION_ALLOW,     /* AllowList * */
 } OptionType;
 
@@ -50,11 +50,11 @@ struct _OptionSpec {
 	gboolean only_args; /* command line only */
 	/* can be changed by SIGHUP (server_reload()): a number, a choice or ALLOW */
 	gboolean reread;
-	/* only for servers with zookeeper: otherwise it must have its default */
+	/* only for servers with zookeeper: otherwise it must be left at its default */
 	gboolean of_zookeeper;
-	gboolean of_issuer; /* not for relays: with relay, it must have its default */
-	gboolean of_relay;  /* only for relays: without relay, it must have its default */
-	gboolean of_tls;    /* only with tls: in listen: otherwise it must have its default */
+	gboolean of_issuer; /* with relay, it must be left at its default */
+	gboolean of_relay;  /* without relay, it must be left at its default */
+	gboolean of_tls;    /* without tls: in listen, it must be left at its default */
 	gboolean embedded;  /* also an option of embedded nodes */
 	/* name of the value in the help; NULL for a flag; for a number its unit in capitals, or "N"
 	 */
@@ -82,9 +82,9 @@ gboolean options_table_is_list(const OptionSpec *spec);
  * for other types. */
 char *options_table_range(const OptionSpec *spec);
 
-/* Returns: (transfer full): the text of --help. */
+/* Returns: (transfer full): the text for --help. */
 char *options_table_help(void);
 
-/* Returns: (transfer full): the text of --print-config: every option, with its default in a comment
- * unless the sample config sets it. */
+/* Returns: (transfer full): the text for --print-config: every option, with its default in a
+ * comment unless the sample config sets it. */
 char *options_table_sample_config(void);

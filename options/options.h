@@ -30,11 +30,11 @@ typedef enum {
  * row in options-table.c and a field here.
  */
 typedef struct {
-	/* set only by the command line; if help, version or print_config is set, other options have
-	 * their defaults */
+	/* set only by the command line; if help, version or print_config is set, other options
+	 * keep their defaults */
 	gboolean help, version, print_config;
 	char *config; /* a path, or NULL */
-	GStrv args;   /* the whole command line, to reread it */
+	GStrv args;   /* the whole command line, kept so that it can be reread */
 
 	/* addresses */
 	GPtrArray *listen; /* (element-type Address): one or more */
@@ -53,12 +53,12 @@ typedef struct {
 	char *tls_client_ca;
 	/* CAs that sign the certificates of other servers; NULL if not given */
 	char *tls_ca;
-	AllowList *allow; /* clients that may call; NULL for all clients */
+	AllowList *allow; /* clients that may connect; NULL for all clients */
 
 	/* (element-type Address): servers whose IDs a relay hands out; NULL if not a relay */
 	GPtrArray *relay;
 	gboolean relay_discover; /* ask these servers for the list of all servers */
-	char *relay_agent;       /* the useragent in its calls to these servers */
+	char *relay_agent;       /* the useragent in the relay's calls to these servers */
 	gint64 relay_prefetch_ms;
 	gint64 relay_max_age_ms;
 
@@ -75,7 +75,7 @@ typedef struct {
 	gint64 connect_timeout_ms; /* time limit for the first connection */
 	gint64 reservation_ms;     /* the longest reservation */
 	char *registry_id;         /* ID that the registry must have; NULL for any */
-	gboolean create_registry;  /* create it if there is none at the root */
+	gboolean create_registry;  /* create a registry if there is none at the root */
 	gboolean skip_sanity_checks;
 
 	/* IDs */
@@ -109,10 +109,10 @@ typedef struct {
 	LogLevel log_level;
 	LogFormat log_format;
 
-	/* maps an option's name (borrowed) to the texts given last, joined with semicolons, or to
-	 * the default */
+	/* maps an option's name (borrowed) to the last given values, joined with semicolons, or
+	 * to the default */
 	GHashTable *given;
-	/* Maps an option's name (borrowed) to the text before it in messages: "--", or the file and
+	/* Maps an option's name (borrowed) to the prefix for it in messages: "--", or the file and
 	 * its line. */
 	GHashTable *sources;
 } Options;
@@ -163,8 +163,8 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(Options, options_free)
  *   value means true
  *
  * Creates the options of an embedded node. Accepts only options that the table marks as embedded,
- * and parses and checks them like snowflaked's command line. All others have their defaults and no
- * effect.
+ * and parses and checks them like snowflaked's command line. All others keep their defaults and
+ * have no effect.
  *
  * Returns: (transfer full) (nullable): the options, or %NULL with a one-line GOptionError set
  */

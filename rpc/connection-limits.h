@@ -14,7 +14,7 @@ typedef struct {
 } Origin;
 
 /* Returns the origin for @address, which must not be the address of a local socket. All connections
- * of a family without addresses have the same origin. */
+ * of an address family without addresses have the same origin. */
 Origin origin_of_address(const struct sockaddr *address);
 
 /* Returns the origin of the other end of @fd, which is connected to @address. */
@@ -30,7 +30,7 @@ char *origin_text(const Origin *self);
  * enough. If all connections of that origin are in use, it refuses the new connection. So no client
  * loses its connection because another client floods the server.
  *
- * The kernel is asked whether a connection is idle only if room is needed, so calls cost nothing
+ * Only if room is needed, the kernel is asked whether connections are idle, so calls cost nothing
  * here. One thread admits connections; any thread can remove them.
  */
 typedef struct _ConnectionLimits ConnectionLimits;
@@ -44,8 +44,8 @@ typedef struct _ConnectionEntry ConnectionEntry;
  * connections takes milliseconds. */
 #define CONNECTION_LIMITS_BACKOFF_US G_GINT64_CONSTANT(1000000)
 
-/* Returns whether nothing was sent or received on @fd for @idle_ms, and no bytes wait to be sent or
- * read. */
+/* Returns whether nothing was sent or received on @fd for @idle_ms, and no bytes are waiting to be
+ * sent or read. */
 typedef gboolean (*ConnectionIsIdle)(int fd, guint idle_ms);
 
 typedef struct {
@@ -92,7 +92,7 @@ ConnectionLimitsVerdict connection_limits_admit(ConnectionLimits *self, int fd,
 void connection_entry_set_waits(ConnectionEntry *entry, gboolean waits);
 
 /* Thread-safe. Returns whether the connection is on a local socket. If so, its thread must call
- * connection_entry_note_active() in each pass, with a time of the same clock as for
+ * connection_entry_note_active() in each pass, with a time by the same clock as for
  * connection_limits_admit().
  * @entry: (nullable) */
 gboolean connection_entry_is_local(const ConnectionEntry *entry);
@@ -105,7 +105,7 @@ void connection_limits_remove(ConnectionEntry *entry);
 /* Returns the number of connections, not counting those that are closing. */
 guint connection_limits_n_connections(ConnectionLimits *self);
 
-/* Returns: (transfer full): the origin with the most connections, in the form of origin_text();
+/* Returns: (transfer full): the origin with the most connections, formatted by origin_text();
  * "none" if there are no connections
  * @out_connections: (out): their number */
 char *connection_limits_biggest(ConnectionLimits *self, guint *out_connections);

@@ -17,8 +17,9 @@ typedef struct _Loop Loop;
 typedef void (*LoopFailed)(gpointer user_data);
 
 /* @service: copied
- * @counters: borrowed; used only by this loop @failed: called if the loop cannot continue. Returns:
- * (transfer full): a loop whose thread has not started, or %NULL with a GIOError set */
+ * @counters: borrowed; used only by this loop
+ * @failed: called if the loop cannot continue
+ * Returns: (transfer full): a loop whose thread has not started, or %NULL with a GIOError set */
 Loop *loop_new(const RpcService *service, const RpcLimits *limits, Counters *counters,
 	       LoopFailed failed, gpointer user_data, GError **error);
 

@@ -24,7 +24,7 @@
  * files, the log, and connections that are closing to make room. */
 #define SPARE_DESCRIPTORS (64 + CONNECTION_LIMITS_MOST_CLOSING)
 
-/* If the server is full, it can close a connection that has been idle for at least this time. */
+/* If the server is full, it can close a connection that has been idle for at least this long. */
 #define IDLE_MS 10000
 
 /* Sockets */

@@ -60,7 +60,7 @@ gboolean pool_upstream_take(PoolUpstream *self, guint most, gint64 *out_first, g
  * Only one thread at a time may use a request. A request stays placed until it is filled or
  * refused, even while there is no server, and cannot be cancelled. The requests of several threads
  * are served in order, as many at once as there are idle servers. They have priority over refills
- * of the buffer; but while takes find no IDs, requests and refills alternate.
+ * of the buffer; but while takes wait for IDs, requests and refills alternate.
  */
 typedef struct _PoolBatchRequest PoolBatchRequest;
 
@@ -119,7 +119,7 @@ typedef struct {
 	char *excluded_server; /* its address */
 	char *excluded_nonce;  /* empty: unknown */
 	char *first_sender;    /* the server that sent the same ID before; empty if IDs decreased */
-	char *proof;           /* text with the IDs that prove it */
+	char *proof;           /* text with the IDs that prove that they are not unique */
 } PoolView;
 
 /* Can be called from any thread. Returns: the current view, which the caller must clear */

@@ -48,8 +48,9 @@ typedef enum {
 	SCAN_BAD_ARGUMENTS,
 } ScanStatus;
 
-/* @max_depth: maximum nesting of structs and containers below the arguments @max_values: maximum
- * number of values: fields of structs, items of lists and sets, keys and values of maps */
+/* @max_depth: maximum nesting of structs and containers below the arguments
+ * @max_values: maximum number of values: fields of structs, items of lists and sets, keys and
+ * values of maps */
 Scanner *scanner_new(guint max_depth, guint max_values);
 void scanner_free(Scanner *self);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(Scanner, scanner_free)

@@ -55,16 +55,16 @@ short tls_stream_events(const TlsStream *self);
 /* Sends the close alert, if the socket accepts it at once. */
 void tls_stream_close(TlsStream *self);
 
-/* The beginnings of reasons: this end refuses the certificate of the other end; the other end has
+/* How a reason begins if this end refuses the other end's certificate, and if the other end has
  * sent an alert. */
 #define TLS_STREAM_REFUSES "the peer's certificate was rejected: "
 #define TLS_STREAM_REPORTS "the peer reports: "
 
-/* After EPROTO: returns the reason, to be shown to an operator. Borrowed. */
+/* After EPROTO: returns the reason, for display to an operator. Borrowed. */
 const char *tls_stream_failure(const TlsStream *self);
 
-/* Returns: (transfer full) (nullable): the name in the other end's certificate, to be shown to
- * people: its first alternative name (DNS), or its subject if it has none; %NULL if there is no
+/* Returns: (transfer full) (nullable): the name in the other end's certificate, for display: the
+ * first DNS subject alternative name, or the subject if there is none; %NULL if there is no
  * certificate. Bytes that are not printable ASCII are escaped as \xNN. */
 char *tls_stream_peer(const TlsStream *self);
 
@@ -72,6 +72,6 @@ char *tls_stream_peer(const TlsStream *self);
  */
 gboolean tls_stream_peer_is(const TlsStream *self, const char *name);
 
-/* Returns: (transfer full) (nullable): a name for which tls_stream_peer_is() holds: the first of
- * its alternative names (DNS), or its common name. */
+/* Returns: (transfer full) (nullable): a name for which tls_stream_peer_is() is true: the first
+ * DNS subject alternative name, or the common name. */
 char *tls_stream_peer_name(const TlsStream *self);

@@ -78,7 +78,7 @@ static void make_records(Registration *self, const char *const keys[], gboolean 
 	make_next_record(self);
 }
 
-/* Warns that the datacenter is new, because its ID can be a typing error. In a new registry, each
+/* Warns that the datacenter is new, because its ID can be mistyped. In a new registry, each
  * datacenter is new. */
 static void report_new_datacenter(const Registration *self)
 {
