@@ -195,7 +195,7 @@ gboolean layout_parse(const char *text, Layout *out_layout, GError **error)
 		return parse_fields(text, out_layout, error);
 	shown = text_escape(text, strlen(text));
 	return id_error_set(error, ID_ERROR_INVALID,
-			    "unknown layout \"%s\"; use %sor give all six fields", shown,
+			    "unknown layout \"%s\"; use %sor specify all six fields", shown,
 			    names->str);
 }
 

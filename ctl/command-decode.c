@@ -99,7 +99,7 @@ static gboolean decode_id(const Decoder *self, const char *text, Decoded *out_de
 
 		return id_error_set(error, ID_ERROR_INVALID,
 				    "\"%s\" is not a decimal number, a hexadecimal number that "
-				    "begins with 0x, a ULID or a UUID; for another form, give "
+				    "begins with 0x, a ULID or a UUID; for another form, use "
 				    "--from crockford, base62 or base58",
 				    shown);
 	}

@@ -248,9 +248,10 @@ static gboolean read_limits(Quarantine *self, GError **error)
 		self->limits =
 			(ZnodeLimits){MAX(wanted->max_clock_skew_ms, ZNODES_MAX_CLOCK_SKEW_MS),
 				      MAX(wanted->reservation_ms, ZNODES_MAX_RESERVATION_MS)};
-		self->limits_why = g_strdup_printf("the maximum that servers allow, because %s; if "
-						   "you know the earlier values, give both options",
-						   fault);
+		self->limits_why =
+			g_strdup_printf("the maximum that servers allow, because %s; if "
+					"you know the earlier values, specify both options",
+					fault);
 	}
 	return TRUE;
 }
@@ -312,9 +313,10 @@ static CtlStatus plan_quarantine(Quarantine *self)
 	g_ptr_array_sort(self->floors, compare_floors);
 	if (self->floors->len > 0)
 		return CTL_OK;
-	ctl_output_complain("%s contains no datacenter (ZooKeeper at %s); give the datacenters of "
-			    "all servers with --datacenter-id",
-			    self->hosts->root, self->hosts->servers);
+	ctl_output_complain(
+		"%s contains no datacenter (ZooKeeper at %s); specify the datacenters of "
+		"all servers with --datacenter-id",
+		self->hosts->root, self->hosts->servers);
 	return CTL_FAILED;
 }
 
@@ -545,7 +547,7 @@ static gboolean confirm_quarantine(const Quarantine *self)
 		" s. This is based on --max-clock-skew %" G_GINT64_FORMAT
 		" and --reservation %" G_GINT64_FORMAT ",\n"
 		"%s.\n"
-		"The backup does not include later changes. Give\n"
+		"The backup does not include later changes. Specify\n"
 		"- these two options, if servers had larger values after the backup;\n"
 		"- --datacenter-id, if a datacenter was first used after the backup;\n"
 		"- a larger --max-clock-skew, if ZooKeeper's clock was ever more than 10 s ahead "
@@ -722,7 +724,7 @@ static CtlStatus run_quarantine(const CtlOptions *options, const ZookeeperHosts 
 	if (!given.yes && !isatty(STDIN_FILENO))
 		return ctl_output_misuse(
 			"cannot ask for confirmation without a terminal, so nothing "
-			"was done; give --yes to skip the question");
+			"was done; use --yes to skip the question");
 	if (!ctl_options_number("--reservation MS", given.reservation, 1, MAX_GIVEN_MS,
 				&reservation_ms) ||
 	    !ctl_options_number("--max-clock-skew MS", given.max_clock_skew, 1, MAX_GIVEN_MS,
@@ -828,7 +830,7 @@ static CtlStatus run_init(const CtlOptions *options, const ZookeeperHosts *hosts
 	} while (write->answer->outcome == STORE_CONFLICT);
 	if (write->answer->outcome == STORE_ABSENT) {
 		ctl_output_complain("cannot create %s in ZooKeeper at %s: no permission; create "
-				    "it, with its parents, or give a user and password that can "
+				    "it, with its parents, or use a user and password that can "
 				    "(--zookeeper-auth)",
 				    hosts->root, hosts->servers);
 		return CTL_FAILED;

@@ -334,7 +334,7 @@ CtlStatus ctl_output_fail(const GError *error)
 CtlStatus ctl_output_fail_zookeeper(const GError *error)
 {
 	const char *hint = ctl_zookeeper_is_lost(error)
-				   ? "; to ask servers without ZooKeeper, give --server HOST:PORT"
+				   ? "; to ask servers without ZooKeeper, use --server HOST:PORT"
 				   : "";
 	g_autoptr(GError) complete =
 		g_error_new(error->domain, error->code, "%s%s", error->message, hint);

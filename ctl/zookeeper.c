@@ -315,7 +315,7 @@ gboolean ctl_zookeeper_wait(CtlZookeeper *self, const GPtrArray *requests, GErro
 				    self->has_auth
 					    ? "no permission at %s: the user and password in "
 					      "--zookeeper-auth differ from those of the servers"
-					    : "no permission at %s; give the servers' user and "
+					    : "no permission at %s; specify the servers' user and "
 					      "password with --zookeeper-auth",
 				    request->key);
 			return FALSE;

@@ -281,7 +281,7 @@ static gboolean set_list(Options *self, const OptionSpec *spec, char *const *tex
 	}
 	if (items->len == 0)
 		return text_set_bad_value(error,
-					  "no server is given; give at least one as HOST:PORT");
+					  "no server is given; specify at least one as HOST:PORT");
 	store_pointer(self, spec, g_steal_pointer(&items));
 	return TRUE;
 }

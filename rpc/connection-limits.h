@@ -86,8 +86,8 @@ ConnectionLimitsVerdict connection_limits_admit(ConnectionLimits *self, int fd,
 						const Origin *origin, gint64 now_us,
 						ConnectionEntry **out_entry, char **out_closed);
 
-/* Thread-safe. Sets whether calls of the connection wait for the server. Such a connection is not
- * idle.
+/* Thread-safe. Sets whether calls on the connection are waiting for the server. Such a connection
+ * is not idle.
  * @entry: (nullable) */
 void connection_entry_set_waits(ConnectionEntry *entry, gboolean waits);
 

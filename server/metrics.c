@@ -654,8 +654,8 @@ static const Metric METRICS[] = {
 	      "Calls that waited for the clock, a reservation or the registry.", "waits",
 	      COUNTER_WAITS),
 	GAUGE("snowflake_waiting_calls",
-	      "Calls that currently wait, at most one for each connection.", UNIT_ONE, "calls",
-	      "waiting_calls", GAUGE_WAITING_CALLS),
+	      "Calls that are currently waiting, at most one for each connection.", UNIT_ONE,
+	      "calls", "waiting_calls", GAUGE_WAITING_CALLS),
 
 	/* connections */
 	GAUGE("snowflake_connections", "Open connections.", UNIT_ONE, "connections", "connections",

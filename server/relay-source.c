@@ -110,7 +110,7 @@ static void report_layout_differs(RelaySource *self, gint64 id)
 	if (!atomic_exchange(&self->layout_differs, TRUE))
 		log_event(LOG_RELAY_LAYOUT_DIFFERS, log_number("id", id),
 			  log_text("layout", layout),
-			  log_text("remedy", "give the relay the --layout of its servers, or "
+			  log_text("remedy", "set the relay's --layout to its servers' layout, or "
 					     "correct the clocks"));
 }
 

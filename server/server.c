@@ -474,7 +474,7 @@ static void take_options(Server *self, const Options *next, guint sender)
 		memcpy((char *)options + spec->offset, (const char *)next + spec->offset,
 		       spec->type == OPTION_NUMBER ? sizeof(gint64) : sizeof(guint));
 	}
-	/* a level that suppresses this line takes effect after it */
+	/* if the new level suppresses this line, it takes effect only after the line */
 	log_set_level(MAX(before, options->log_level));
 	log_event(LOG_RELOAD, log_number("pid", sender),
 		  log_text("changed", changed->len > 0 ? changed->str : "none"),

@@ -68,7 +68,7 @@ static void judge_ids(PeerReport *self, const Peer *peer, const PeerAnswer *answ
 	if (answer->worker_id >= 0 && peer->worker_id >= 0 && answer->worker_id != peer->worker_id)
 		add_contradiction(self, PEER_WORKER_ID, peer->nonce,
 				  "worker ID mismatch: the server at %s reports %" G_GINT64_FORMAT
-				  ", but its claim contains %d; stop that server, or give "
+				  ", but its claim contains %d; stop that server, or use "
 				  "--skip-sanity-checks",
 				  peer->address, answer->worker_id, peer->worker_id);
 	if (answer->datacenter_id >= 0 && answer->datacenter_id != datacenter_id)
@@ -76,7 +76,7 @@ static void judge_ids(PeerReport *self, const Peer *peer, const PeerAnswer *answ
 			self, PEER_DATACENTER_ID, peer->nonce,
 			"datacenter ID mismatch: the server at %s reports %" G_GINT64_FORMAT
 			", but its claim is in this server's datacenter, %u; stop that server, or "
-			"give --skip-sanity-checks",
+			"use --skip-sanity-checks",
 			peer->address, answer->datacenter_id, datacenter_id);
 	self->agreed += self->contradictions->len == before;
 }

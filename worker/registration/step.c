@@ -111,7 +111,7 @@ static void take_made_record(Registration *self, const StoreMessage *answer)
 	} else if (answer->outcome == STORE_ABSENT) {
 		registration_complain(self,
 				      "cannot create %s in %s; create it, with its parents, or "
-				      "give a user and password that can (--zookeeper-auth)",
+				      "use a user and password that can (--zookeeper-auth)",
 				      self->config.root, self->store->name);
 	} else {
 		registration_complain_of(self, self->config.root, answer->outcome, answer->reason);
@@ -257,7 +257,7 @@ static void take_prepared(Registration *self, const StoreMessage *answer, const 
 			registration_complain(
 				self,
 				"%s has no registry at %s; check the root in --zookeeper, or, for "
-				"a new registry, run snowflakectl registry init or give "
+				"a new registry, run snowflakectl registry init or use "
 				"--create-registry",
 				self->store->name, self->config.root);
 		break;

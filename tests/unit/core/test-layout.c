@@ -209,10 +209,10 @@ TEST("/layout/parse-refuses", test_parse_refuses)
 		const char *message;
 	} cases[] = {
 		{"", "unknown layout \"\"; use twitter, machine-10, uid-generator, "
-		     "uid-generator-28, discord, instagram, js-safe, or give all six fields"},
+		     "uid-generator-28, discord, instagram, js-safe, or specify all six fields"},
 		{"Twitter",
 		 "unknown layout \"Twitter\"; use twitter, machine-10, uid-generator, "
-		 "uid-generator-28, discord, instagram, js-safe, or give all six fields"},
+		 "uid-generator-28, discord, instagram, js-safe, or specify all six fields"},
 		{"epoch_ms=0,tick_ms=1,time_bits=41,datacenter_bits=5,worker_bits=5",
 		 "a layout needs six fields; sequence_bits is missing"},
 		{"epoch_ms=0,tick_ms=1,time_bits=41,datacenter_bits=5,worker_bits=5,sequence_bits="

@@ -409,7 +409,7 @@ static const struct {
 	 "--audit-log: \"file:/a\\x0ab\" is given twice; remove one"},
 	{"--audit-queue=65535", "--audit-queue: \"65535\" is not a whole number, "},
 	/* relays */
-	{"--relay=", "--relay: no server is given; give"},
+	{"--relay=", "--relay: no server is given; specify"},
 	{"--relay a,", "--relay: an entry is empty"},
 	{"--relay ,a", "--relay: an entry is empty"},
 	{"--relay a,,b", "--relay: an entry is empty"},
