@@ -239,8 +239,8 @@ static void ask_worker(gpointer item, gpointer data)
 		ctl_worker_set_unreachable(self, g_steal_pointer(&failure));
 	} else if (probe.worker == NULL || g_strcmp0(probe.worker->nonce, self->said.nonce) != 0) {
 		g_set_error(&failure, SNOWFLAKE_CLIENT_ERROR, SNOWFLAKE_CLIENT_ERROR_UNREACHABLE,
-			    "%s: another server answers at this address; the registered server no "
-			    "longer runs",
+			    "%s: another server answers at this address; the registered server is "
+			    "no longer running",
 			    server->text);
 		ctl_worker_set_unreachable(self, g_steal_pointer(&failure));
 	} else {
