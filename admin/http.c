@@ -357,7 +357,7 @@ static enum MHD_Result on_request(void *data, struct MHD_Connection *connection,
 	return answer_in_turn(data, connection, url, method);
 }
 
-/* Leaves a text with an escaped NUL escaped, because the unescaped NUL would end the text. */
+/* Leaves a string with an escaped NUL escaped, because the unescaped NUL would end it. */
 static size_t unescape_argument(void *data G_GNUC_UNUSED,
 				struct MHD_Connection *connection G_GNUC_UNUSED, char *text)
 {

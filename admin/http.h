@@ -28,12 +28,12 @@ typedef struct {
 	/* names of the query's parameters, NULL-terminated; or NULL */
 	const char *const *parameters;
 	/* The path draws IDs. It supports POST instead of HEAD, because HEAD would waste IDs. It
-	 * refuses requests that a page of another site may cause. */
+	 * refuses requests that a page from another site may have caused. */
 	gboolean draws;
 	gboolean is_probe; /* requests for this path are answered before all others */
 	/* Called in the server's thread; must not block. Sets @reply, or leaves it empty to be
-	 * called again some milliseconds later. It must set @reply within 10 s, and at the last
-	 * try. */
+	 * called again some milliseconds later. It must set @reply within 10 s, and always in
+	 * the last try. */
 	void (*answer)(const AdminRequest *request, gpointer user_data, AdminReply *reply);
 } AdminPath;
 

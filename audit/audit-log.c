@@ -112,7 +112,7 @@ static void fill_lines(Writer *self)
 	self->next_source = (self->next_source + 1) % n;
 }
 
-/* Returns the number of IDs that were dropped since the start. Any thread. */
+/* Returns the number of IDs that were dropped since the start. Can be called from any thread. */
 static guint64 count_dropped_ids(const Writer *self)
 {
 	guint64 sum = 0;

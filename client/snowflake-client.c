@@ -9,7 +9,7 @@
  *
  * The connection of the last reply is kept, and the next call begins there. The other servers
  * follow in the order in which they failed: first those that have not failed since they last
- * answered. In the child of a fork, the connection is the parent's, and a call begins with a new
+ * answered. In a forked child, the connection is the parent's, and a call begins with a new
  * one.
  */
 #include "client/snowflake-client.h"
@@ -70,8 +70,8 @@ typedef enum {
 
 struct _SnowflakeClient {
 	GPtrArray *servers; /* (element-type Server): one or more */
-	/* the server that answered the last call, at which the next one begins, unless another is
-	 * known to be better */
+	/* the server that answered the last call. The next call begins there, unless another server
+	 * is known to be better */
 	Server *current;
 	TlsClient *tls;  /* NULL if not needed yet */
 	gint32 seqid;    /* sequence ID of the next call, 0 or more */
@@ -91,7 +91,7 @@ struct _SnowflakeClient {
 	GPtrArray *attempts; /* (element-type Attempt): attempts that have begun */
 };
 
-/* Closes the connection. In the child of a fork, its descriptor is -1, so nothing is sent. */
+/* Closes the connection. In a forked child, its descriptor is -1, so nothing is sent. */
 static void close_connection(ClientConnection *connection)
 {
 	if (connection == NULL)
@@ -479,7 +479,7 @@ static void begin_attempt(SnowflakeClient *self, Attempt *attempt, gint64 now_us
 	g_ptr_array_add(self->attempts, attempt);
 	if (attempt->address.length == 0)
 		attempt->connection = g_steal_pointer(&server->connection);
-	/* in the child of a fork, the connection belongs to the parent */
+	/* in a forked child, the connection belongs to the parent */
 	if (attempt->connection != NULL &&
 	    (attempt->connection->fd < 0 || client_connection_is_stale(attempt->connection)))
 		g_clear_pointer(&attempt->connection, close_connection);

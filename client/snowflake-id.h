@@ -87,9 +87,9 @@ char *snowflake_layout_to_text(const SnowflakeLayout *self);
 gboolean snowflake_layout_encode(const SnowflakeLayout *self, const SnowflakeParts *parts,
 				 gint64 *out_id, GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
-/* Splits an ID into its parts. This is the inverse of snowflake_layout_encode(). Returns: %TRUE, or
- * %FALSE with OUT_OF_RANGE set and @out_parts unchanged if @id is negative or has more bits than
- * the layout */
+/* Splits an ID into its parts. This is the inverse of snowflake_layout_encode().
+ * Returns: %TRUE, or %FALSE with OUT_OF_RANGE set and @out_parts unchanged if @id is negative or
+ * has more bits than the layout */
 gboolean snowflake_layout_decode(const SnowflakeLayout *self, gint64 id, SnowflakeParts *out_parts,
 				 GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
@@ -98,7 +98,7 @@ gboolean snowflake_layout_decode(const SnowflakeLayout *self, gint64 id, Snowfla
  * @from_ms and @to_ms are its first and its last millisecond. It can begin before the layout's
  * epoch or end after its last tick. The range includes ticks that are only partly in the span.
  * Returns: %TRUE, or %FALSE with OUT_OF_RANGE set and the outputs unchanged if the span ends before
- * it begins or is completely outside the layout */
+ * it begins or is entirely outside the layout's range */
 gboolean snowflake_layout_range(const SnowflakeLayout *self, gint64 from_ms, gint64 to_ms,
 				gint64 *out_first, gint64 *out_last,
 				GError **error) G_GNUC_WARN_UNUSED_RESULT;
@@ -168,7 +168,7 @@ gboolean snowflake_uuid_from_id(gint64 id, SnowflakeUuid *out_uuid,
 /* Gets the ID back from a UUID that was made by snowflake_uuid_from_id(). It is not possible to
  * tell whether a version 7 UUID was made from an ID. If it was not, the result is meaningless.
  * Returns: %TRUE, or %FALSE with @out_id unchanged, and with INVALID set if @self has a different
- * version, or with OUT_OF_RANGE if its time is outside the layout */
+ * version, or with OUT_OF_RANGE if its time is outside the layout's range */
 gboolean snowflake_uuid_to_id(const SnowflakeUuid *self, gint64 *out_id,
 			      GError **error) G_GNUC_WARN_UNUSED_RESULT;
 

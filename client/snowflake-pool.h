@@ -74,7 +74,7 @@ typedef struct {
 			    * above has a tls: address, only reported tls: addresses are used;
 			    * otherwise, only reported addresses without tls: */
 	guint prefetch_ms; /* 1 to 10000: how long the prefetch buffer should last */
-	guint max_age_ms;  /* twice prefetch_ms to 3600000: the age at which IDs are discarded */
+	guint max_age_ms;  /* 2 * prefetch_ms to 3600000: the age at which IDs are discarded */
 	guint timeout_ms;  /* how long a take waits if the buffer is empty; 0: it fails at once */
 	SnowflakeClientTls tls; /* for servers with TLS */
 	gpointer reserved[8];   /* must be %NULL */
@@ -100,7 +100,7 @@ typedef struct {
 	guint64 prefetched;   /* IDs in the prefetch buffer now */
 	guint64 taken;        /* IDs */
 	guint64 discarded;    /* IDs discarded because of their age */
-	guint64 empty_buffer; /* takes that found the prefetch buffer empty */
+	guint64 empty_buffer; /* number of times a take found the buffer empty */
 	guint64 refills;      /* replies from servers that contained IDs */
 	guint64 failovers;    /* failovers to another server */
 	guint64 excluded;     /* servers excluded because their IDs were not unique */
@@ -112,10 +112,10 @@ typedef struct {
  * @config: copied
  *
  * Creates a pool, which starts to connect in the background. If no server can be reached, this
- * function succeeds, but takes fail.
+ * function succeeds, but attempts to take IDs fail.
  *
- * Returns: (transfer full): a pool, or %NULL with INVALID_ARGUMENT set, or with UNSUPPORTED if the
- * kernel is too old, or if memory or a thread cannot be allocated
+ * Returns: (transfer full): a pool, or %NULL with an error set: INVALID_ARGUMENT; or UNSUPPORTED,
+ * if the kernel is too old, memory is exhausted or a thread cannot be created
  */
 SnowflakePool *snowflake_pool_new(const SnowflakePoolConfig *config, GError **error);
 

@@ -59,8 +59,8 @@ Address *address_parse_server(const char *text, GError **error);
 
 /* Returns: (transfer full) (element-type Address): all addresses, or %NULL with an error set
  * @texts: NULL-terminated: each is one address as for address_parse_server(), or several of them
- * separated by commas. A text that begins with a local socket is one address, because its path can
- * contain commas */
+ * separated by commas. A string that begins with a local socket is one address, because its path
+ * can contain commas */
 GPtrArray *address_parse_servers(const char *const *texts, GError **error);
 
 /* Returns: (transfer full): a copy. */

@@ -38,7 +38,7 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(AllowList, allow_list_unref)
  * after its handshake. */
 gboolean allow_list_has_names(const AllowList *self);
 
-/* Returns: (transfer full) (nullable): an entry certificate:NAME that would admit the client. @tls:
+/* Returns: (transfer full) (nullable): a certificate:NAME entry that would admit the client. @tls:
  * (nullable): the connection after its handshake */
 char *allow_list_entry_for(const TlsStream *tls);
 

@@ -25,7 +25,7 @@ typedef struct {
 } ForkGuardLocks;
 
 /* Installs the handlers of fork() until the process ends. The first call with @locks sets them;
- * later calls ignore theirs. @locks: (nullable): must stay valid */
+ * later calls ignore the argument. @locks: (nullable): must stay valid */
 void fork_guard_install(const ForkGuardLocks *locks);
 
 /* The handlers, for tests: before fork(), and after it in the parent and in the child. */
@@ -39,11 +39,11 @@ void fork_guard_lock(void);
 void fork_guard_unlock(void);
 
 /*
- * Work. A working thread may hold locks of GLib (types, quarks, random numbers). A lock that is
+ * Work. A working thread may hold GLib's locks (types, quarks, random numbers). A lock that is
  * held during a fork() stays locked in the child for ever. Therefore fork() waits while any thread
- * works. A thread pauses its work while it waits, even for a disk.
+ * works. While a thread waits, even for a disk, its work is paused.
  *
- * The keeper's thread counts as such a thread. The threads that resolve names, open sessions and
+ * The keeper's thread counts as working. The threads that resolve names, open sessions and
  * probe other servers do not, because their waits have no time limit. Such threads exist at the
  * start and, with ZooKeeper, after a session has been lost. If the program forks while they exist,
  * a new node in the child may fail to start.
@@ -54,9 +54,9 @@ void fork_guard_unlock(void);
 void fork_guard_enter(void);
 void fork_guard_leave(void);
 
-/* Call these before and after a wait, or a call of the program's code that can call fork(), such as
- * a handler of g_log(). They do nothing in a thread that does not count as working. They preserve
- * errno. */
+/* Call these before and after a wait, or a call into the program's code that can call fork(), such
+ * as a handler of g_log(). They do nothing in a thread that does not count as working. They
+ * preserve errno. */
 void fork_guard_pause(void);
 void fork_guard_resume(void);
 
@@ -74,8 +74,9 @@ void fork_guard_note(int *fd);
 void fork_guard_close_noted(int *fd);
 
 /* Calls openat(), and registers the descriptor. fork() does not wait for the disk, so if it is
- * called during openat(), the child may have an unregistered copy. Then the file is closed, removed
- * if @flags contains O_EXCL, and opened again. The last of three tries makes fork() wait. */
+ * called during openat(), the child may have an unregistered copy. Then the file is closed and
+ * opened again; if @flags contains O_EXCL, it is removed in between. The last of three tries makes
+ * fork() wait. */
 int fork_guard_open(int directory_fd, const char *path, int flags, mode_t mode);
 
 /* Closes a descriptor of fork_guard_open(). Preserves errno. */

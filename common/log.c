@@ -35,7 +35,7 @@ static gboolean is_journal_stderr(void)
  */
 
 #define REFUSED_INTERVAL_MS    60000
-#define CONNECTION_INTERVAL_MS 1000 /* anybody who can reach the port can cause these events */
+#define CONNECTION_INTERVAL_MS 1000 /* anyone who can reach the port can cause these events */
 #define FLEET_INTERVAL_MS      1000 /* a relay switches servers as fast as it tries them */
 #define CLOCK_INTERVAL_MS      1000 /* the clock is checked ten times a second */
 
@@ -65,7 +65,7 @@ static _Atomic LogLevel level_shown = LOG_LEVEL_INFO;
 static _Atomic LogFormat format_used = LOG_FORMAT_AUTO;
 static _Atomic guint64 lost_lines;
 
-/* The repeated events of one kind with the same reason. */
+/* The repeated events of one type that have the same reason. */
 typedef struct {
 	char *reason;          /* NULL if unused, or not for a single reason */
 	gint64 quiet_until_us; /* monotonic time until which the event is not logged */

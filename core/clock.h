@@ -31,7 +31,7 @@ static inline gint64 clock_now_ms(const Clock *self)
 /* The time of CLOCK_BOOTTIME, which cannot be set. */
 gint64 clock_boottime_ns(void);
 
-/* Waits for @cond until @until_us, of g_get_monotonic_time(). The caller holds @mutex. Returns: 0,
+/* Waits for @cond until @until_us (g_get_monotonic_time()). The caller holds @mutex. Returns: 0,
  * also for a spurious wake-up, or ETIMEDOUT */
 int clock_wait_until(pthread_cond_t *cond, pthread_mutex_t *mutex, gint64 until_us);
 

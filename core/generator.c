@@ -156,7 +156,8 @@ static gint64 wait_ns(const Generator *self, const View *view, gint64 tick)
 /*
  * Returns why find_run() found no run. If there are several reasons, returns the first of these:
  *
- * 1. The clock is outside the layout: there is no ID for such a time, regardless of the lease.
+ * 1. The clock is outside the layout's range: there is no ID for such a time, regardless of the
+ * lease.
  * 2. There is no lease to compare the clock with.
  * 3. The cursor is further ahead than allowed. If IDs were issued, the clock has stepped back;
  *    otherwise the lease begins later. This comes before the end of the lease, because an extension

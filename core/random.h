@@ -6,8 +6,8 @@
 /*
  * Unpredictable random numbers. Any thread can draw them from its own block. ChaCha8 makes each
  * block of 4 KiB from 32 bytes from the kernel (getrandom(2)). Asking the kernel for the 10 random
- * bytes of each ULID would take 26 ns, more than everything else. The key is wiped after use, and
- * each number when it is returned, so that leaked memory reveals no earlier numbers.
+ * bytes of each ULID would take 26 ns, more than the rest of the work. The key is wiped after use,
+ * and each number when it is returned, so that leaked memory reveals no earlier numbers.
  *
  * Parent and child never use the same block after a fork(), because the child makes a new one. A
  * child of clone(2) or _Fork(3) draws the same numbers as its parent, except from

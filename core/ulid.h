@@ -22,7 +22,7 @@ static inline gint64 ulid_time_ms(Ulid self)
 	return (gint64)(self.high >> 16);
 }
 
-/* Writes 26 digits of Crockford's base 32, in uppercase. The texts sort like their ULIDs. */
+/* Writes 26 digits of Crockford's base 32, in uppercase. The strings sort like their ULIDs. */
 void ulid_to_text(Ulid self, char out_text[static ULID_TEXT_SIZE]);
 
 /* Returns: %TRUE, or %FALSE with INVALID set

@@ -13,7 +13,7 @@ typedef struct {
 	AuditEntry entry;
 	guint file;       /* index of the entry's file */
 	guint64 line;     /* number of its line, from 1 */
-	gboolean any_bad; /* a line was damaged, or a file could not be read to its end */
+	gboolean any_bad; /* a line was damaged, or a file could not be read completely */
 
 	const char *const *files;
 	guint next_file;

@@ -248,9 +248,10 @@ static gboolean read_limits(Quarantine *self, GError **error)
 		self->limits =
 			(ZnodeLimits){MAX(wanted->max_clock_skew_ms, ZNODES_MAX_CLOCK_SKEW_MS),
 				      MAX(wanted->reservation_ms, ZNODES_MAX_RESERVATION_MS)};
-		self->limits_why = g_strdup_printf("the maximum that servers allow, because %s; if "
-						   "you know the earlier values, give both options",
-						   fault);
+		self->limits_why =
+			g_strdup_printf("the maximum that servers allow, because %s; if "
+					"you know the earlier values, specify both options",
+					fault);
 	}
 	return TRUE;
 }
@@ -312,9 +313,10 @@ static CtlStatus plan_quarantine(Quarantine *self)
 	g_ptr_array_sort(self->floors, compare_floors);
 	if (self->floors->len > 0)
 		return CTL_OK;
-	ctl_output_complain("%s contains no datacenter (ZooKeeper at %s); give the datacenters of "
-			    "all servers with --datacenter-id",
-			    self->hosts->root, self->hosts->servers);
+	ctl_output_complain(
+		"%s contains no datacenter (ZooKeeper at %s); specify the datacenters of "
+		"all servers with --datacenter-id",
+		self->hosts->root, self->hosts->servers);
 	return CTL_FAILED;
 }
 
@@ -381,8 +383,8 @@ static gboolean read_clock(const Quarantine *self, gint64 *out_now_ms, GError **
 			return set_gone(path, error);
 		if (strlen(record->data) != record->length) {
 			g_set_error(error, CTL_ZOOKEEPER_ERROR, CTL_ZOOKEEPER_ERROR_REFUSED,
-				    "cannot write back the data of %s, because they contain a NUL "
-				    "byte; clear them with ZooKeeper's zkCli.sh: set %s \"\"",
+				    "cannot write back the data of %s, because it contains a NUL "
+				    "byte; clear it with ZooKeeper's zkCli.sh: set %s \"\"",
 				    path, path);
 			return FALSE;
 		}
@@ -428,7 +430,7 @@ static gboolean find_floor(Quarantine *self, GError **error)
 	if (tick < 0 || tick > max_tick) {
 		g_set_error(error, CTL_ZOOKEEPER_ERROR, CTL_ZOOKEEPER_ERROR_REFUSED,
 			    "ZooKeeper's clock, at %" G_GINT64_FORMAT
-			    " ms since 1970, is outside the layout",
+			    " ms since 1970, is outside the layout's range",
 			    now_ms);
 		return FALSE;
 	}
@@ -545,15 +547,16 @@ static gboolean confirm_quarantine(const Quarantine *self)
 			((const DatacenterFloor *)self->floors->pdata[i])->datacenter_id);
 	fprintf(stderr,
 		"At ZooKeeper %s%s, no worker ID of datacenter %s will be claimed\n"
-		"for the next %" G_GINT64_FORMAT " s: --max-clock-skew %" G_GINT64_FORMAT
-		" and --reservation %" G_GINT64_FORMAT " of servers,\n"
+		"for the next %" G_GINT64_FORMAT
+		" s. This is based on --max-clock-skew %" G_GINT64_FORMAT
+		" and --reservation %" G_GINT64_FORMAT ",\n"
 		"%s.\n"
-		"The backup does not include later changes. Give\n"
+		"The backup does not include later changes. Specify\n"
 		"- these two options, if servers had larger values after the backup;\n"
 		"- --datacenter-id, if a datacenter was first used after the backup;\n"
-		"- a larger --max-clock-skew, if ZooKeeper's clock was more than 10 s ahead of "
-		"the\n"
-		"  current one: add the difference.\n",
+		"- a larger --max-clock-skew, if ZooKeeper's clock was ever more than 10 s ahead "
+		"of\n"
+		"  its current time: add the whole difference.\n",
 		self->hosts->servers, self->hosts->root, names->str,
 		(SLACK_MS + limits->max_clock_skew_ms + limits->reservation_ms) / 1000,
 		limits->max_clock_skew_ms, limits->reservation_ms, self->limits_why);
@@ -727,7 +730,7 @@ static CtlStatus run_quarantine(const CtlOptions *options, const ZookeeperHosts 
 	if (!given.yes && !isatty(STDIN_FILENO))
 		return ctl_output_misuse(
 			"cannot ask for confirmation without a terminal, so nothing "
-			"was done; give --yes to skip the question");
+			"was done; use --yes to skip the question");
 	if (!ctl_options_number("--reservation MS", given.reservation, 1, MAX_GIVEN_MS,
 				&reservation_ms) ||
 	    !ctl_options_number("--max-clock-skew MS", given.max_clock_skew, 1, MAX_GIVEN_MS,
@@ -856,7 +859,7 @@ static CtlStatus run_init(const CtlOptions *options, const ZookeeperHosts *hosts
 	} while (write->answer->outcome == STORE_CONFLICT);
 	if (write->answer->outcome == STORE_ABSENT) {
 		ctl_output_complain("cannot create %s in ZooKeeper at %s: no permission; create "
-				    "it, with its parents, or give a user and password that can "
+				    "it, with its parents, or use a user and password that can "
 				    "(--zookeeper-auth)",
 				    hosts->root, hosts->servers);
 		return CTL_FAILED;
@@ -920,7 +923,7 @@ const CtlCommand ctl_registry_command = {
 	.arguments = "init|quarantine",
 	.summary = "Creates a registry, or makes a restored ZooKeeper safe.",
 	.details = "Run registry init once, before the first server of a new registry starts. It "
-		   "creates the root of --zookeeper, and fails if there is a registry already. "
+		   "creates the --zookeeper root, and fails if there is a registry already. "
 		   "Run registry quarantine after ZooKeeper has been restored from a backup, and "
 		   "before servers can reach it. It keeps servers from claiming worker IDs until "
 		   "all reservations that the backup may lack have ended. It asks for "

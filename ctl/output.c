@@ -286,7 +286,7 @@ CtlStatus ctl_output_fail(const GError *error)
 CtlStatus ctl_output_fail_zookeeper(const GError *error)
 {
 	const char *hint = ctl_zookeeper_is_lost(error)
-				   ? "; to ask servers without ZooKeeper, give --server HOST:PORT"
+				   ? "; to ask servers without ZooKeeper, use --server HOST:PORT"
 				   : "";
 	g_autoptr(GError) complete =
 		g_error_new(error->domain, error->code, "%s%s", error->message, hint);
@@ -309,7 +309,7 @@ void ctl_output_print_object(JsonObject *object)
 	ctl_output_print("%s\n", line);
 }
 
-/* @quote: "\"" around a text, otherwise "" */
+/* @quote: "\"" around a string, otherwise "" */
 static void add_element(const char *element, const char *quote)
 {
 	ctl_output_print("%s%s%s%s", n_elements++ > 0 ? ",\n " : "[\n ", quote, element, quote);

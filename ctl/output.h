@@ -54,10 +54,10 @@ gboolean ctl_output_confirm(void);
 /* Like ctl_output_complain(), with the kind of @error.
  * @retry_after_ms: when to try again; 0 if unknown */
 void ctl_output_complain_of(const GError *error, gint64 retry_after_ms);
-/* Prints an error that ends the command. Returns CTL_FAILED. */
+/* Prints the error with which the command ends. Returns CTL_FAILED. */
 CtlStatus ctl_output_fail(const GError *error);
-/* Like ctl_output_fail(), for a command that can ask servers instead of ZooKeeper. If ZooKeeper
- * does not answer, the message suggests this. */
+/* Like ctl_output_fail(), for a command that can query servers instead of ZooKeeper. If ZooKeeper
+ * does not answer, the message suggests asking servers. */
 CtlStatus ctl_output_fail_zookeeper(const GError *error);
 
 /* Returns: (transfer full): the line that ctl_output_complain() prints, without its newline. */
@@ -94,8 +94,8 @@ void ctl_output_set_last_words(int descriptor, char *text);
 /* A table of text. A column is as wide as its widest cell. */
 typedef struct _CtlTable CtlTable;
 
-/* @heads: the first line, NULL-terminated. A column whose head begins with ">" is right-aligned;
- * the ">" is not printed. */
+/* @heads: the column headings, NULL-terminated. A column whose heading begins with ">" is
+ * right-aligned; the ">" is not printed. */
 CtlTable *ctl_table_new(const char *const *heads);
 void ctl_table_free(CtlTable *self);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(CtlTable, ctl_table_free)
@@ -105,7 +105,7 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(CtlTable, ctl_table_free)
 void ctl_table_add(CtlTable *self, char *text);
 void ctl_table_add_painted(CtlTable *self, char *text, CtlColour colour);
 
-/* Sets the colour of a head. @column: counted from 0 */
+/* Sets the colour of a column heading. @column: counted from 0 */
 void ctl_table_paint_head(CtlTable *self, guint column, CtlColour colour);
 
 /* Prints the table on standard output. */

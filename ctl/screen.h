@@ -6,14 +6,14 @@
 /*
  * Colours are used if standard output is a terminal with colours (TERM is set, and not to dumb) and
  * NO_COLOR is not set (see no-color.org). Colours never carry information that is not in the text.
- * Every terminal supports the chosen colours, and they are readable on white and on black.
+ * Every terminal supports these colours, and they are readable on white and on black.
  */
 typedef enum {
 	CTL_COLOUR_NONE,
 	CTL_COLOUR_GOOD,
 	CTL_COLOUR_PASSING, /* a temporary state */
 	CTL_COLOUR_BAD,
-	/* bold: the head of a group, or of the column by which a table is sorted */
+	/* bold: the heading of a group, or of the column by which a table is sorted */
 	CTL_COLOUR_HEAD,
 } CtlColour;
 

@@ -23,7 +23,7 @@
 void ctl_watch_begin(void (*redraw)(gpointer data), void (*on_key)(char key, gpointer data),
 		     gpointer data);
 
-/* Stops printing and calls of @redraw. The caller determines the exit status. */
+/* Stops printing and calling @redraw. The caller determines the exit status. */
 void ctl_watch_end(void);
 
 /* The program does not end between these two calls, so the output is always complete. */

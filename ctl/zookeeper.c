@@ -75,7 +75,7 @@ static gboolean lose_session(CtlZookeeper *self, const char *what, GError **erro
 static gboolean reject_session(CtlZookeeper *self, GError **error)
 {
 	return end_session(self, CTL_ZOOKEEPER_ERROR_REFUSED,
-			   "it refuses the user and password of --zookeeper-auth", error);
+			   "it refuses the user and password in --zookeeper-auth", error);
 }
 
 CtlZookeeper *ctl_zookeeper_connect(const ZookeeperHosts *hosts, const char *auth, guint timeout_ms,
@@ -307,7 +307,7 @@ gboolean ctl_zookeeper_wait(CtlZookeeper *self, const GPtrArray *requests, GErro
 				    self->has_auth
 					    ? "no permission at %s: the user and password in "
 					      "--zookeeper-auth differ from those of the servers"
-					    : "no permission at %s; give the servers' user and "
+					    : "no permission at %s; specify the servers' user and "
 					      "password with --zookeeper-auth",
 				    request->key);
 			return FALSE;

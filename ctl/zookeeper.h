@@ -6,8 +6,8 @@
 
 /*
  * Access to the registry in ZooKeeper for commands. Adds blocking calls to the servers' own store
- * (worker/zookeeper/store.h), and reads the whole tree as listings. A session is for one thread.
- * After LOST or REFUSED of the session itself, it is not opened again.
+ * (worker/zookeeper/store.h), and reads the whole tree as listings. Only one thread may use a
+ * session. If the session itself is LOST or REFUSED, it is not opened again.
  */
 typedef struct _CtlZookeeper CtlZookeeper;
 
@@ -84,7 +84,7 @@ typedef struct {
  * @with_all: read every reservation and the floors; otherwise only the reservations of worker IDs
  * that a claim contains.
  * Returns: (transfer full) (nullable): the tree, or %NULL with an error set: a CTL_ZOOKEEPER_ERROR,
- * or an error which says that there is no znode at @root or no valid layout */
+ * or an error that says that there is no znode at @root or no valid layout */
 CtlRegistryTree *ctl_registry_tree_read(CtlZookeeper *zookeeper, const char *root,
 					gboolean with_all, GError **error);
 void ctl_registry_tree_free(CtlRegistryTree *self);

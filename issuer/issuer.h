@@ -26,8 +26,8 @@ typedef struct {
  * issuer_init:
  * @options: borrowed; only the options for the worker ID, ZooKeeper and IDs are read
  *
- * Determines the worker ID to request, and creates the clock and the generator. Contacts no other
- * machine. Call issuer_clear() even after %FALSE.
+ * Determines the worker ID to request, and creates the clock and the generator. Does not contact
+ * other machines. Call issuer_clear() even after %FALSE.
  *
  * Returns: %TRUE; %FALSE with a one-line error set if no worker ID can be derived from the machine,
  * or if the layout has ended
@@ -50,8 +50,8 @@ typedef struct {
  * Creates the keeper, for keeper_start(). If no worker ID is given and a state directory is used, a
  * server claims worker ID 0, and an embedded node the lowest free one.
  *
- * Returns: %TRUE; %FALSE with a one-line error set if the address is not reachable for others, or
- * if the file of --zookeeper-auth is not readable
+ * Returns: %TRUE; %FALSE with a one-line error set if others cannot reach the address, or
+ * if the --zookeeper-auth file is not readable
  */
 gboolean issuer_join(Issuer *self, const IssuerMember *member, void (*changed)(gpointer user_data),
 		     gpointer user_data, GError **error) G_GNUC_WARN_UNUSED_RESULT;

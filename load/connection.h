@@ -20,9 +20,9 @@ typedef struct {
 	GError *error;          /* (nullable): why no connection is possible */
 } LoadServer;
 
-/* Resolves the name; blocks. Stores a failure as the server's error. @tls: (nullable): borrowed, as
- * is
- * @address; required for a server with TLS */
+/* Resolves the name; blocks. Stores a failure as the server's error.
+ * @address: borrowed, as is @tls
+ * @tls: (nullable); required for a server with TLS */
 LoadServer *load_server_new(const Address *address, TlsClient *tls);
 void load_server_free(LoadServer *self);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(LoadServer, load_server_free)
@@ -94,9 +94,9 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(LoadConnection, load_connection_free)
 void load_connection_add_call(LoadConnection *self, gint64 since_ns);
 
 /* Writes once, if there are unsent bytes. Bytes that the socket does not accept remain unsent. Uses
- * the requests in @buffer; its received bytes are unchanged. Returns: %FALSE with a GIOError set if
- * the connection is lost. If the other side has closed it, load_connection_receive() fails instead,
- * after the replies that arrived before */
+ * the requests in @buffer; its received bytes are unchanged.
+ * Returns: %FALSE with a GIOError set if the connection is lost. If the other side has closed it,
+ * load_connection_receive() fails instead, after the last reply that had already arrived */
 gboolean load_connection_flush(LoadConnection *self, LoadConnectionBuffer *buffer, GError **error);
 
 /* Returns whether there are unsent bytes that can be sent, that is, the TLS handshake does not wait
@@ -115,8 +115,8 @@ gboolean load_connection_receive(LoadConnection *self, LoadConnectionBuffer *buf
  * @out_since_ns: (out): VALUES and ERROR only: the call's @since_ns
  *
  * Takes the next reply that was received. If it is INCOMPLETE, its bytes are kept for the next
- * read. A reply is also BROKEN if there is no completely sent call to which it belongs. After
- * FOREIGN and BROKEN, the connection is unusable.
+ * read. A reply that matches no completely sent call is also BROKEN. After FOREIGN and BROKEN, the
+ * connection is unusable.
  */
 LoadWireStatus load_connection_next_reply(LoadConnection *self, LoadConnectionBuffer *buffer,
 					  LoadWireReply *out_reply, gint64 *out_since_ns);

@@ -39,8 +39,8 @@ G_BEGIN_DECLS
  * worker ID. If the child needs IDs, create a new node in it.
  *
  * After _Fork() or clone(), every draw in the child also fails with FORKED. The child keeps the
- * descriptors, and can only attempt draws and call exec(). A new node in it could wait forever for
- * a lock that another thread of the parent held.
+ * descriptors. It may only call exec() and draw, which fails. A new node in it could wait forever
+ * for a lock that another thread of the parent held.
  *
  * Requires Linux 4.14 or later. C++ programs can include this header.
  */
@@ -59,7 +59,7 @@ typedef enum {
 	/* Nothing is currently reserved, or all IDs for the current time have been issued. Try
 	 * again later, or use another server. */
 	SNOWFLAKE_NODE_ERROR_UNAVAILABLE,
-	/* The clock is behind the IDs that have been issued, or outside the layout. */
+	/* The clock is behind the IDs that have been issued, or outside the layout's range. */
 	SNOWFLAKE_NODE_ERROR_CLOCK,
 	/* This process is a child of the process that created the node. */
 	SNOWFLAKE_NODE_ERROR_FORKED,

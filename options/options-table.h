@@ -28,11 +28,11 @@ typedef enum {
 	/* GPtrArray * of Address, to connect to; separated by commas; NULL if none */
 	OPTION_SERVERS,
 	OPTION_TARGETS, /* GPtrArray * of AuditTarget; separated by semicolons in the file */
-	/* GPtrArray * of char *: host names without ports; separated as OPTION_TARGETS */
+	/* GPtrArray * of char *: host names without ports; separated like OPTION_TARGETS */
 	OPTION_HOSTS,
 	OPTION_ZOOKEEPER, /* ZookeeperHosts * */
 	OPTION_LAYOUT,    /* Layout */
-	OPTION_CHOICE,    /* an enum; choices contains the names of its values, in their order */
+	OPTION_CHOICE,    /* an enum; choices contains the names of its values, in order */
 	OPTION_ALLOW,     /* AllowList * */
 } OptionType;
 
@@ -51,7 +51,7 @@ struct _OptionSpec {
 	/* can be changed by SIGHUP (server_reload()): a number, a choice or ALLOW */
 	gboolean reread;
 	/* only for servers with zookeeper, for servers that issue IDs, for relays, and for servers
-	 * with tls: in listen; on other servers, it must have its default */
+	 * with tls: in listen; on other servers, it must be left at its default */
 	gboolean of_zookeeper, of_issuer, of_relay, of_tls;
 	gboolean embedded; /* also an option of embedded nodes */
 	/* name of the value in the help; NULL for a flag; for a number its unit in capitals, or "N"
@@ -80,9 +80,9 @@ gboolean options_table_is_list(const OptionSpec *spec);
  * for other types. */
 char *options_table_range(const OptionSpec *spec);
 
-/* Returns: (transfer full): the text of --help. */
+/* Returns: (transfer full): the text for --help. */
 char *options_table_help(void);
 
-/* Returns: (transfer full): the text of --print-config: every option, with its default in a comment
- * unless the sample config sets it. */
+/* Returns: (transfer full): the text for --print-config: every option, with its default in a
+ * comment unless the sample config sets it. */
 char *options_table_sample_config(void);

@@ -7,7 +7,7 @@
 #include "rpc/poller.h"
 
 /*
- * The thread that makes TLS handshakes, so that they do not delay the event loops: a handshake
+ * The thread that performs TLS handshakes, so that they do not delay the event loops: a handshake
  * takes as long as a thousand calls. If many clients connect at once, only some handshakes are in
  * progress at a time, and the other clients wait.
  */

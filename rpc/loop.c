@@ -131,7 +131,7 @@ struct _Loop {
 	gboolean draining;
 	gint64 drain_deadline_at_us;
 	gint64 round_at_us; /* time of the last poll; monotonic */
-	gint64 turn_us;     /* length of the turns in this round */
+	gint64 turn_us;     /* maximum length of each turn in this round */
 };
 
 /* Reads the clock. g_get_monotonic_time() takes twice as many instructions, and each pass reads the
@@ -350,7 +350,7 @@ static void queue_connection(Loop *self, LoopConnection *client, ConnectionState
 		queues_enter(&self->queues, &client->place, queue);
 }
 
-/* Makes a pass, and counts the durations of its calls. A duration begins at @since_us, when the
+/* Runs a pass, and counts the durations of its calls. A duration begins at @since_us, when the
  * call was polled, cut off or parked. It ends when the reply was sent, or was kept for a client
  * that does not read. */
 static ConnectionState run_pass(Loop *self, LoopConnection *client, RpcPass *pass, gboolean read,

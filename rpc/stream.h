@@ -15,8 +15,8 @@
  *   b0 = 80: unframed strict binary    b0 = 82: unframed compact    b0 not 00: close
  *   L = 0 or above the limit: close
  *   b4 = 80: framed strict   82: framed compact   00: framed unversioned binary
- *   b4 a letter or _: unframed unversioned (L is the length of the method's name), unless another
- *                     protocol's frame begins so       else: close
+ *   b4 a letter or _: unframed unversioned (L is the length of the method's name), unless a frame
+ *                     of another protocol begins with the same bytes       else: close
  *
  * The first message determines the framing for the whole connection, but each message can use a
  * different protocol. The connection is closed at the first byte that cannot be Thrift. If the
@@ -28,7 +28,7 @@ typedef enum { FRAMING_UNKNOWN, FRAMING_FRAMED, FRAMING_UNFRAMED } Framing;
 typedef struct {
 	Framing framing;
 	Scanner *scanner;   /* scanner of an incomplete unframed message; NULL if none */
-	ParkedCall *parked; /* the first call, decoded, if it waits; NULL if no call waits */
+	ParkedCall *parked; /* the first call, decoded, if it is waiting; otherwise NULL */
 } Stream;
 
 /* The data that the connections of one loop share. */

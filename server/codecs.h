@@ -49,7 +49,8 @@ void thrift_codec_free(ThriftCodec *self);
  * counted.
  *
  * TMultiplexedProtocol calls get_id by the name "Snowflake:get_id". "Snowflake:" is followed by a
- * legacy call, "SnowflakeExtended:" by any call. The reply contains the name without the prefix.
+ * legacy call, and "SnowflakeExtended:" by any call. The reply contains the name without the
+ * prefix.
  * @out_agent: (out) (transfer full) (nullable): the text of the agent in @out_call
  * Returns: %FALSE if an exception was appended */
 gboolean thrift_codec_read(ThriftCodec *self, const Message *message, RpcPass *pass,

@@ -7,7 +7,7 @@
  * Therefore
  *
  * - a call is recognised by its bytes: all of them are fixed, except the arguments;
- * - calls of get_id that differ only in their sequence IDs are a row: clients with many calls in
+ * - calls to get_id that differ only in their sequence IDs are a row: clients with many calls in
  * flight send rows, and checking the first call suffices;
  * - the IDs of a row are drawn together. Single draws would get the same IDs if the clock stood
  * still, except that a tick with a random first sequence leaves room for the whole row.

@@ -578,8 +578,8 @@ static const Metric METRICS[] = {
 	       "unknown.",
 	       write_registry),
 	GAUGE("snowflake_reservation_left_seconds",
-	      "Time until the reservation ends; 0 if nothing is reserved. Calls are refused "
-	      "because of this only in the state unavailable.",
+	      "Time until the reservation ends; 0 if nothing is reserved. A reservation that has "
+	      "ended causes refused calls only in the state unavailable.",
 	      UNIT_MS, "reservation", "left_ms", GAUGE_RESERVATION_LEFT),
 	GAUGE("snowflake_reservation_length_seconds", "Length of the reservation.", UNIT_MS,
 	      "reservation", "length_ms", GAUGE_RESERVATION_LENGTH),
@@ -656,8 +656,8 @@ static const Metric METRICS[] = {
 	      "Calls that waited for the clock, a reservation or the registry.", "waits",
 	      COUNTER_WAITS),
 	GAUGE("snowflake_waiting_calls",
-	      "Calls that currently wait, at most one for each connection.", UNIT_ONE, "calls",
-	      "waiting_calls", GAUGE_WAITING_CALLS),
+	      "Calls that are currently waiting, at most one for each connection.", UNIT_ONE,
+	      "calls", "waiting_calls", GAUGE_WAITING_CALLS),
 
 	/* connections */
 	GAUGE("snowflake_connections", "Open connections.", UNIT_ONE, "connections", "connections",

@@ -39,8 +39,9 @@ void metrics_family_add(GString *text, const MetricsFamily *family, const Metric
 void metrics_family_add_count(GString *text, const MetricsFamily *family,
 			      const MetricsLabel *labels, guint64 count);
 
-/* Adds a histogram. @bounds: upper bounds of all buckets except the last, which has none @counts:
- * @n counts, each not including lower buckets */
+/* Adds a histogram.
+ * @bounds: upper bounds of all buckets except the last, which has none
+ * @counts: @n counts, each not including lower buckets */
 void metrics_family_add_histogram(GString *text, const MetricsFamily *family, const gdouble *bounds,
 				  const guint64 *counts, guint n, gdouble sum);
 

@@ -24,7 +24,7 @@
  * files, the log, and connections that are closing to make room. */
 #define SPARE_DESCRIPTORS (64 + CONNECTION_LIMITS_MOST_CLOSING)
 
-/* If the server is full, it can close a connection that has been idle for at least this time. */
+/* If the server is full, it can close a connection that has been idle for at least this long. */
 #define IDLE_MS 10000
 
 /* Sockets */
@@ -474,7 +474,7 @@ static void take_options(Server *self, const Options *next, guint sender)
 		memcpy((char *)options + spec->offset, (const char *)next + spec->offset,
 		       spec->type == OPTION_NUMBER ? sizeof(gint64) : sizeof(guint));
 	}
-	/* a level that suppresses this line takes effect after it */
+	/* if the new level suppresses this line, it takes effect only after the line */
 	log_set_level(MAX(before, options->log_level));
 	log_event(LOG_RELOAD, log_number("pid", sender),
 		  log_text("changed", changed->len > 0 ? changed->str : "none"),

@@ -5,7 +5,7 @@
 #include "core/text.h"
 #include "server/metrics.h"
 
-/* The time after which a client should repeat a call of get_workers that could not be answered. */
+/* The time after which a client should repeat a call to get_workers that could not be answered. */
 #define WORKERS_RETRY_AFTER_MS 1000
 
 /* The wait_ns of a call that only waits for the calls before it. */

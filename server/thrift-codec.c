@@ -5,8 +5,8 @@
  * processor is not used, because it reads, answers and writes in one function, so that a call that
  * waits would have to be read again.
  *
- * Thrift's protocol classes work on bytes that the scanner has accepted. This file corrects one
- * fault of theirs: their strings end at the first NUL, so "foo\0bar" would be read as "foo". Here a
+ * Thrift's protocol classes work on bytes that the scanner has accepted. This file works around
+ * one of their bugs: strings end at the first NUL, so "foo\0bar" would be read as "foo". Here a
  * NUL becomes the two bytes C0 80, which no valid text contains.
  */
 #include <string.h>
@@ -44,7 +44,7 @@ static gboolean span_transport_done(ThriftTransport *transport G_GNUC_UNUSED,
 	return TRUE;
 }
 
-/* Thrift would compare sizes with limits of its own. Here the message is the limit, and the scanner
+/* Thrift would compare sizes with its own limits. Here the message is the limit, and the scanner
  * has checked that it contains all bytes that its lengths announce. */
 static gboolean span_transport_size_done(ThriftTransport *transport G_GNUC_UNUSED,
 					 glong size G_GNUC_UNUSED, GError **error G_GNUC_UNUSED)
@@ -105,7 +105,7 @@ static struct {
 	GType transport, binary, compact;
 } span_types;
 
-/* Maximum length of a text. The service refuses longer texts, and quotes fewer bytes. The limit
+/* Maximum length of a string. The service refuses longer strings, and quotes fewer bytes. The limit
  * keeps large messages from taking long. */
 #define MAX_TEXT_BYTES 512
 

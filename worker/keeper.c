@@ -29,10 +29,10 @@
 #define MIN_REACH_MS           1000 /* writing a shorter reservation is not worthwhile */
 #define CLAIM_RETRY_MS         1000 /* pause while the clock is too far ahead to claim */
 #define LATE_US                (2 * G_USEC_PER_SEC)
-/* If there is an old list, the new one counts as late after the registry has been silent for this
- * time. */
+/* If there is an old list, the new one counts as late once the registry has been silent for this
+ * long. */
 #define SILENT_US              (300 * G_TIME_SPAN_MILLISECOND)
-/* After a late list, no other list is requested for this time, so that all waiting callers are
+/* After a late list, no other list is requested for this long, so that all waiting callers are
  * notified first. */
 #define LATE_FOR_US            G_USEC_PER_SEC
 /* The minimum for the maximum age of a list. With a lower value, a list could already be too old
@@ -40,7 +40,7 @@
 #define MIN_AGE_MS             200
 /* time after which callers retry, if the time of the next lease is unknown */
 #define RETRY_MS               1000
-/* The time in which the thread must end after it has stopped waiting for the registry. */
+/* How long the thread may take to end after it has stopped waiting for the registry. */
 #define END_TIMEOUT_US         G_USEC_PER_SEC
 
 struct _Keeper {
@@ -257,9 +257,9 @@ static void read_clock(Keeper *self)
 		g_autofree char *first = layout_tick_text(self->layout, 0);
 		g_autofree char *last =
 			layout_tick_text(self->layout, layout_max_tick(self->layout));
-		g_autofree char *why = g_strdup_printf(
-			"the clock, %s, is outside the layout, %s to %s; correct the clock", now,
-			first, last);
+		g_autofree char *why = g_strdup_printf("the clock (%s) is outside the layout's "
+						       "range (%s to %s); correct the clock",
+						       now, first, last);
 
 		log_event(LOG_WORKER_WAITING, log_text("why", why));
 	}
@@ -416,7 +416,7 @@ gboolean keeper_get_quarantined(Keeper *self, GPtrArray **out_records, gint64 *o
 			g_autoptr(SnowflakeClientWorker) copy =
 				copy_worker(self, list->quarantined->pdata[i], now_ms);
 
-			/* include only quarantines that have not ended since */
+			/* exclude quarantines that have ended since */
 			if (copy->reserved_until_ms != 0)
 				g_ptr_array_add(*out_records, g_steal_pointer(&copy));
 		}
@@ -1046,7 +1046,7 @@ void keeper_free(Keeper *self)
 	g_free(self);
 }
 
-/* Returns whether an operation of the registry hangs, for example in a system call. */
+/* Returns whether a registry operation hangs, for example in a system call. */
 static gboolean operation_hangs(Keeper *self)
 {
 	gint64 since_us = atomic_load(&self->busy_since_us);
@@ -1115,7 +1115,8 @@ gint64 keeper_demand(Keeper *self)
 	gint64 ids_at_us = atomic_load(&self->ids_at_us);
 	gint64 now_us = g_get_monotonic_time();
 
-	/* ignore a long round, because it will end soon after the process was suspended */
+	/* ignore a long round: unless an operation hangs, the process was only suspended, and the
+	 * round ends soon */
 	if (ids_at_us == KEEPER_PLAN_NEVER || operation_hangs(self))
 		return RETRY_MS;
 	/* the thread will wake up at that time */

@@ -10,15 +10,19 @@
  * reserved.
  *
  * It is an interface. file/registry.c implements it in a directory of this machine,
- * registration/registration.c in a store that many machines share. Only the keeper's thread calls
- * it. The keeper begins an operation, and poll() continues it until its end; only one is in
- * progress at a time. A record is the stored reservation of one worker ID. Each implementation
- * follows these rules:
+ * registration/registration.c implements it in a store that many machines share. Only the keeper's
+ * thread calls it. The keeper begins an operation, and poll() continues it until its end; only one
+ * is in progress at a time. A record is the stored reservation of one worker ID. Each
+ * implementation follows these rules:
  *
- * 1. A record holds the last reserved tick and the owner's nonce, which is new for each process. 2.
- * Every write is conditional on the version that was read. A lease begins after the end in that
- * reading, and only the release of a retired lease lowers the end. 3. A write takes effect for the
- * server when it is confirmed. If its outcome is unknown, the record is read again.
+ * 1. A record holds the last reserved tick and the owner's nonce, which is new for each process.
+ *
+ * 2. Every write is conditional on the version that was read. A lease begins after the end that was
+ *    read, and only the release of a retired lease lowers the end.
+ *
+ * 3. A write takes effect for the server when it is confirmed. If its outcome is unknown, the
+ *    record is read again.
+ *
  * 4. Records are never deleted. A record that does not parse is an error, and never means an end of
  *    0.
  */
@@ -27,9 +31,8 @@
 GQuark registry_error_quark(void);
 
 typedef enum {
-	/* A failure that can end by itself: registry unreachable, disk full. The keeper tries
-	 * again. Before its first lease, the server ends instead, so that the user sees the reason.
-	 */
+	/* A failure that can end by itself: registry unreachable, disk full. The keeper retries.
+	 * Before its first lease, the server exits instead, so that the user sees the reason. */
 	REGISTRY_ERROR_FAILED,
 	/* for a claim only: no worker ID is free. The message contains the reason and the
 	 * remedy. */
@@ -171,7 +174,7 @@ typedef struct {
 	 */
 	gboolean (*poll)(Registry *self, gint64 now_tick, gint64 stop_by_us,
 			 RegistryReport *out_report);
-	/* Asks the current operation, if there is one, to end without waiting. poll() returns its
+	/* Tells the current operation, if there is one, to end without waiting. poll() returns its
 	 * outcome: FAILED if nothing was written, or if the outcome is still unknown at stop_by_us.
 	 * NULL if no operation ever waits. */
 	void (*cancel)(Registry *self);
@@ -182,8 +185,8 @@ typedef struct {
 	 */
 	void (*list)(Registry *self);
 	/* Frees the registry. Called after the keeper's thread has ended, by the thread that frees
-	 * the keeper. Makes it visible to other servers that this one has ended, and waits for this
-	 * for at most 2 s. */
+	 * the keeper. Shows other servers that this one has ended, and waits at most 2 s for
+	 * that. */
 	void (*free)(Registry *self);
 } RegistryOps;
 

@@ -5,7 +5,7 @@
 
 /*
  * The store of a registration: a few hundred small records, each with a version, that servers
- * share. registration/ contains the protocol that uses it, zookeeper/store.h an implementation.
+ * share. registration/ contains the protocol that uses it, and zookeeper/store.h an implementation.
  *
  * Here, a record is any entry of the store: the layout, the limits, a floor, a claim record, a
  * reservation, or their parents. It has a key such as "/snowflake/datacenters/3/floor", and can be
@@ -32,10 +32,10 @@ typedef enum {
 	STORE_ABSENT,
 	/* commit: a record has a different version, or exists although it must not */
 	STORE_CONFLICT,
-	STORE_DENIED, /* the credentials do not permit it */
-	/* a quota was exceeded, or the answer is invalid: not done, and will not be done */
+	STORE_DENIED, /* the credentials do not permit the operation */
+	/* a quota was exceeded, or the answer is invalid; the operation will not take place */
 	STORE_REFUSED,
-	STORE_UNSURE, /* it is unknown whether it took place */
+	STORE_UNSURE, /* it is unknown whether the operation took place */
 } StoreOutcome;
 
 typedef struct {
@@ -134,8 +134,8 @@ typedef struct {
 	/* Checks that clients without this store's credentials cannot write the records that the
 	 * servers of a datacenter share. Returns: 0 if the store has no credentials */
 	guint64 (*check_access)(Store *self, guint datacenter_id);
-	/* Returns: (transfer full): how an operator can keep others from writing @key, to be
-	 * appended to a message. */
+	/* Returns: (transfer full): advice for the end of a message: how an operator can keep
+	 * others from writing @key. */
 	char *(*describe_remedy)(Store *self, const char *key);
 
 	/* Returns: (transfer full) (nullable): the next message. The first call begins to
@@ -152,8 +152,7 @@ typedef struct {
 	/* Drops the result of find_why_down(). */
 	void (*forget_why_down)(Store *self);
 	/* Ends the session, which deletes its ephemeral records, and frees the store. Waits for at
-	 * most
-	 * @timeout_ms. */
+	 * most @timeout_ms. */
 	void (*close)(Store *self, gint64 timeout_ms);
 } StoreOps;
 

@@ -39,7 +39,7 @@ typedef struct {
 	_Atomic guint waiting; /* number of waiting threads */
 	/* members below: protected by the mutex */
 	guint64 round; /* counts wake-ups */
-	/* reason why no IDs arrive: a SnowflakeClientError, valid if there is a text */
+	/* reason why no IDs arrive: a SnowflakeClientError, valid if there is a message */
 	int failure;
 	char failure_text[POOL_WAIT_TEXT_BYTES];
 } PoolWait;
@@ -81,7 +81,7 @@ void pool_buffer_free(PoolBuffer *self);
  * previous owner left; %NULL if no slot is free */
 PoolSlot *pool_buffer_claim_slot(PoolBuffer *self);
 
-/* Releases the slot at the end of a thread. Does nothing if the slot does not belong to the
+/* Releases the slot of a thread that ends. Does nothing if the slot does not belong to the
  * thread. */
 void pool_buffer_release_slot(PoolBuffer *self, PoolSlot *slot);
 
@@ -126,7 +126,7 @@ SnowflakePoolStatistics pool_buffer_count(const PoolBuffer *self);
 guint64 pool_wait_begin(PoolWait *self);
 
 /* Waits for a wake-up after *@round, and sets *@round to the round of that wake-up. Returns: %FALSE
- * at @deadline_us, in terms of g_get_monotonic_time() */
+ * at @deadline_us (g_get_monotonic_time()) */
 gboolean pool_wait_for(PoolWait *self, guint64 *round, gint64 deadline_us);
 void pool_wait_end(PoolWait *self);
 

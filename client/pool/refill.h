@@ -15,8 +15,9 @@
  */
 typedef struct _PoolRefill PoolRefill;
 
-/* @watch: (nullable): shared with a relay; %NULL if not a relay's pool. The arguments must outlive
- * it. Returns: (transfer full): an object whose thread is running, or %NULL with UNSUPPORTED set */
+/* The arguments must outlive the object.
+ * @watch: (nullable): shared with a relay; %NULL if not a relay's pool
+ * Returns: (transfer full): an object whose thread is running, or %NULL with UNSUPPORTED set */
 PoolRefill *pool_refill_new(const PoolConfig *config, PoolBuffer *buffer, PoolWatch *watch,
 			    GError **error);
 
@@ -48,11 +49,11 @@ gint64 pool_refill_run_pass(PoolRefill *self, struct pollfd *out_fds, guint *out
  * in microseconds of one clock.
  *
  * The rate is a moving average that rises quickly and falls more slowly. It cannot exceed the rate
- * at which IDs become available. So when takes find no IDs, the target doubles until they find IDs.
- * After some time without takes, the target is 0.
+ * at which IDs become available. So if takes find the buffer empty, the target doubles until they
+ * find IDs. After some time without takes, the target is 0.
  */
 
-#define POOL_RATE_FIRST      16        /* target when takes first find no IDs */
+#define POOL_RATE_FIRST      16        /* target after the first take that found no IDs */
 #define POOL_RATE_MAX_TARGET (1 << 20) /* 50 ms at 20 million IDs a second */
 
 /* Members are private. */
@@ -62,7 +63,7 @@ typedef struct {
 	gint64 seen_at_us;
 	guint64 seen_gone;
 	double per_us;
-	double pushed; /* number of IDs added because takes found none */
+	double pushed; /* number of IDs added because takes found no IDs */
 } PoolRate;
 
 /* @idle_us: time without takes after which no further takes are expected */

@@ -50,7 +50,7 @@ gboolean pool_upstream_take(PoolUpstream *self, guint most, gint64 *out_first, g
  * Only one thread at a time may use a request. A request stays placed until it is filled or
  * refused, even while there is no server, and cannot be cancelled. The requests of several threads
  * are served in order, as many at once as there are idle servers. They have priority over refills
- * of the buffer; but while takes find no IDs, requests and refills alternate.
+ * of the buffer; but while takes wait for IDs, requests and refills alternate.
  */
 typedef struct _PoolBatchRequest PoolBatchRequest;
 
@@ -111,7 +111,7 @@ typedef struct {
 	/* the server that sent the same ID before, or has the same worker ID in another registry;
 	 * empty if IDs decreased */
 	char *first_sender;
-	char *proof; /* text that proves it, with the IDs or registries */
+	char *proof; /* text with the IDs or registries that prove that IDs are not unique */
 } PoolView;
 
 /* Can be called from any thread. Returns: the current view, which the caller must clear */

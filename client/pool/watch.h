@@ -17,8 +17,9 @@
  * refill thread puts IDs, and then clears the mark. Both exchange the mark atomically, so one of
  * them is first: either the refill thread sees the mark, or the second try finds the IDs.
  *
- * While a batch request is PLACED, its members belong to the refill thread; otherwise to the thread
- * that places it. Its state is stored with release order and loaded with acquire order.
+ * While a batch request is PLACED, its members belong to the refill thread; otherwise they belong
+ * to the thread that places the request. Its state is stored with release order and loaded with
+ * acquire order.
  */
 
 /* Code outside this module, except upstream.c, may only read the members. */

@@ -16,7 +16,7 @@ typedef struct {
 	/* after a receive: receive again without waiting for the socket, because bytes, the end or
 	 * an error have already been read from it */
 	gboolean has_more;
-	/* after EPROTO: the reason, to be shown to an operator; "" if there was none */
+	/* after EPROTO: the reason, for display to an operator; "" if there was none */
 	char failure[160];
 	/* private */
 	struct ssl_st *ssl;
@@ -66,13 +66,13 @@ gboolean tls_stream_has_part(const TlsStream *self);
 /* Sends the close alert, if the socket accepts it at once. */
 void tls_stream_close(TlsStream *self);
 
-/* The beginnings of some texts in failure: this end refuses the certificate of the other end; the
- * other end has sent an alert. */
+/* How a failure begins if this end refuses the other end's certificate, and if the other end has
+ * sent an alert. */
 #define TLS_STREAM_REFUSES "the peer's certificate was rejected: "
 #define TLS_STREAM_REPORTS "the peer reports: "
 
-/* Returns: (transfer full) (nullable): the name in the other end's certificate, to be shown to
- * people: its first alternative name (DNS), or its subject if it has none; %NULL if there is no
+/* Returns: (transfer full) (nullable): the name in the other end's certificate, for display: the
+ * first DNS subject alternative name, or the subject if there is none; %NULL if there is no
  * certificate. Bytes that are not printable ASCII are escaped as \xNN. */
 char *tls_stream_peer(const TlsStream *self);
 
@@ -80,6 +80,6 @@ char *tls_stream_peer(const TlsStream *self);
  */
 gboolean tls_stream_peer_is(const TlsStream *self, const char *name);
 
-/* Returns: (transfer full) (nullable): a name for which tls_stream_peer_is() holds: the first of
- * its alternative names (DNS), or its common name. */
+/* Returns: (transfer full) (nullable): a name for which tls_stream_peer_is() is true: the first
+ * DNS subject alternative name, or the common name. */
 char *tls_stream_peer_name(const TlsStream *self);

@@ -9,7 +9,7 @@
  *
  * The state belongs to the process: only the call that began last is visible. In a server, only the
  * keeper's thread makes such calls. If a process contains several nodes, a hanging call is no
- * longer visible once another call has ended.
+ * longer visible after another call has ended.
  */
 
 /**

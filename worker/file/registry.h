@@ -14,10 +14,10 @@
  * ends with LOST soon after the directory was removed or replaced. Otherwise a server that starts
  * there would find no record, and could issue the same IDs.
  *
- * A claim fails with FATAL if another live server holds the worker ID, by the lock or in its
- * record. If any worker ID can be claimed, the claim tries the next one instead. If possible, it
- * skips damaged records, and worker IDs that are still reserved by a killed server. If no worker ID
- * is free, it ends with WAIT.
+ * A claim fails with FATAL if another live server holds the worker ID, according to the
+ * lock or the record. If any worker ID may be claimed, the claim tries the next one instead. If
+ * possible, it skips damaged records, and worker IDs that are still reserved by a killed server. If
+ * no worker ID is free, it ends with WAIT.
  */
 
 typedef struct {

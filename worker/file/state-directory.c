@@ -46,8 +46,9 @@ struct _StateDirectory {
 	gboolean links_allowed;
 };
 
-/* Wrappers for system calls. @path: path of the directory @name: (nullable): a file in the
- * directory */
+/* Wrappers for system calls.
+ * @path: path of the directory
+ * @name: (nullable): a file in the directory */
 
 void state_directory_close_fd(StateFd fd)
 {

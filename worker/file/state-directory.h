@@ -51,7 +51,7 @@ StateDirectory *state_directory_open(const char *path, GError **error);
 void state_directory_free(StateDirectory *self);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(StateDirectory, state_directory_free)
 
-/* From now on, accepts files with several names when reading, as in a snapshot that consists of
+/* From now on, reads files that have several names (hard links), as in a snapshot that consists of
  * hard links. This is safe in a running server, because it replaces the files that it reads. A file
  * that is written in place must never have another name. */
 void state_directory_allow_links(StateDirectory *self);
@@ -112,8 +112,8 @@ gboolean state_directory_replace(const StateDirectory *self, const char *name, c
  * replace the file: for a record, while holding its lock; for the identity, once it exists. */
 void state_directory_clean(const StateDirectory *self, const char *name);
 
-/* Returns whether the open file is still the one at @path, or this is unknown. Returns %FALSE if
- * @path is gone or is another file. */
+/* Returns %FALSE if @path is gone or is another file; %TRUE if the open file is still at @path, or
+ * if this is unknown. */
 gboolean state_directory_is_at(const char *path, int fd);
 
 /**

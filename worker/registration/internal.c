@@ -162,7 +162,7 @@ void registration_complain_of(Registration *self, const char *key, StoreOutcome 
 {
 	if (outcome == STORE_DENIED)
 		registration_complain(self,
-				      "%s denies this server access to %s; give the user and "
+				      "%s denies this server access to %s; specify the user and "
 				      "password of the other servers with --zookeeper-auth",
 				      self->store->name, key);
 	else

@@ -20,7 +20,7 @@
 
 /* length of a silence after which its reason is determined */
 #define MIN_SILENCE_US    (3 * G_TIME_SPAN_SECOND)
-/* time between two reports that the store is silent  \ */
+/* time between two reports that the store is silent */
 #define REPORT_SILENCE_US G_TIME_SPAN_MINUTE
 #define UNKNOWN_REASON    "is it running, and is the address right?"
 
@@ -148,7 +148,7 @@ static void take_message(Registration *self, const StoreMessage *message)
 	case STORE_AUTH_FAILED:
 		note_session_end(self);
 		registration_complain(self,
-				      "%s at %s refuses the user and password of --zookeeper-auth",
+				      "%s at %s refuses the user and password in --zookeeper-auth",
 				      self->store->name, self->config.servers);
 		break;
 	case STORE_CHANGED:
@@ -282,7 +282,7 @@ static void explain_silence(Registration *self)
 	log_event(LOG_ZOOKEEPER_UNREACHABLE, log_text("error", error));
 }
 
-/* Returns (nullable): a text that says that there is no connection, since when, and why if that is
+/* Returns (nullable): a message that there is no connection, since when, and why if that is
  * known. Valid until the next call. */
 static const char *describe_silence(Registration *self)
 {

@@ -10,15 +10,15 @@
 
 /*
  * A registry in a store that the servers of a datacenter share. Each server has a claim record,
- * which is ephemeral and shows that the server is alive. Each worker ID has a reservation record.
- * It is written in transactions that fail if its version has changed since it was read. The
+ * which is ephemeral and shows that the server is alive. Each worker ID has a reservation record,
+ * written in transactions that fail if its version has changed since it was read. The
  * reservation records make IDs unique; the claim records show which worker IDs are in use. See
  * docs/internals/registration.md for the states.
  *
  * A claim ends with WAIT while no worker ID is free. Until the first claim has succeeded, a claim
  * ends with FATAL if this server must not join. Possible reasons are: no registry or a different
  * one, a different layout, a wrong clock, peers that contradict the server, a missing floor. It
- * also ends with FATAL if the store refuses the server, or if there is no connection in time. Later
+ * also ends with FATAL if the store refuses the server, or if it is not connected in time. Later
  * claims log these errors and retry. An extension ends with FAILED while there is no connection.
  */
 
@@ -54,7 +54,7 @@ typedef struct {
  * @config: copied, except the clock
  *
  * Does not connect before the first claim. free() ends the session, which deletes the claim record;
- * it waits for this for at most 2 s.
+ * it waits at most 2 s for that.
  *
  * Returns: (transfer full): a registry that stores reservations in @store
  */

@@ -16,7 +16,7 @@ static const char *owner_of_attempt(const Registration *self)
 
 /* Writing */
 
-/* The parts of a commit, in their order. A release has no claim. */
+/* The parts of a commit, in order. A release has no claim. */
 typedef enum { PART_CLAIM, PART_RESERVATION, PART_FLOOR } CommitPart;
 
 /* Commits the attempt, together with a write to the claim record. @claim: the data of the claim

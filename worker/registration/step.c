@@ -76,7 +76,7 @@ static void make_records(Registration *self, const char *const keys[], gboolean 
 	make_next_record(self);
 }
 
-/* Warns that the datacenter is new, because its ID can be a typing error. In a registry that this
+/* Warns that the datacenter is new, because its ID can be mistyped. In a registry that this
  * server has created, each datacenter is new. */
 static void report_new_datacenter(const Registration *self)
 {
@@ -110,7 +110,7 @@ static void take_made_record(Registration *self, const StoreMessage *answer)
 	} else if (answer->outcome == STORE_ABSENT) {
 		registration_complain(self,
 				      "cannot create %s in %s; create it, with its parents, or "
-				      "give a user and password that can (--zookeeper-auth)",
+				      "use a user and password that can (--zookeeper-auth)",
 				      self->config.root, self->store->name);
 	} else {
 		registration_complain_of(self, self->config.root, answer->outcome, answer->reason);
@@ -257,7 +257,7 @@ static void take_prepared(Registration *self, const StoreMessage *answer, const 
 			registration_complain(
 				self,
 				"%s has no registry at %s; check the root in --zookeeper, or, for "
-				"a new registry, run snowflakectl registry init or give "
+				"a new registry, run snowflakectl registry init or use "
 				"--create-registry",
 				self->store->name, self->config.root);
 		break;

@@ -47,8 +47,8 @@ void step_clear(Registration *self);
  * The differences between this server's clock and those of its peers, for monitoring only.
  */
 
-/* Requests the clocks of at most 16 peers from the list in the report, for at most a second, and at
- * most every 30 s. Nothing waits for the answers. Call it when a list has arrived. */
+/* Requests the clocks of at most 16 peers from the list in the report, waiting at most a second,
+ * and at most every 30 s. Nothing waits for the answers. Call it when a list has arrived. */
 void step_request_clocks(Registration *self);
 /* Handles the answers to these requests, if they have arrived. */
 void step_take_clocks(Registration *self);

@@ -226,7 +226,7 @@ char *worker_id_choice_describe_obstacles(const DatacenterListing *listing,
 	}
 	if (wish->worker_id < 0)
 		return describe_all(listing, wish);
-	/* without a record, the worker ID would be free */
+	/* never NULL: without a record, the worker ID would have been free, and thus chosen */
 	wanted = datacenter_listing_find_reservation(listing, (guint)wish->worker_id);
 	availability = availability_of(wanted, listing, wish);
 	if (availability == DAMAGED)

@@ -14,8 +14,8 @@
  * @known: (nullable): the last result for @servers
  * @out_unknown: (out) (transfer full) (nullable): the names that cannot be resolved, and why
  *
- * Resolves all names, one after the other. Blocks, for tens of seconds if no name server answers.
- * For a name that cannot be resolved, uses its addresses in @known.
+ * Resolves all names, one after the other. Blocks, possibly for tens of seconds if no name server
+ * answers. For a name that cannot be resolved, uses its addresses in @known.
  *
  * Returns: (transfer full) (nullable): the addresses of each server, "address:port,...", or "";
  * %NULL if there are none at all

@@ -4,9 +4,10 @@
 #include <glib.h>
 
 /*
- * A handle of ZooKeeper's C client, and a thread that opens and closes it, because both can take a
- * long time. Other threads only post messages. The thread that owns the session is woken, and takes
- * the messages one by one. Only close() waits for ZooKeeper or a name server.
+ * A handle of ZooKeeper's C client, and a thread that opens and closes it, because opening
+ * and closing can take a long time. Other threads only post messages. The thread that owns the
+ * session is woken, and takes the messages one by one. Only close() waits for ZooKeeper or a name
+ * server.
  *
  * store.c owns the sessions, and handles their messages. An expired session is useless; store.c
  * decides when to open another one.
@@ -37,8 +38,8 @@ typedef enum {
 	ZOOKEEPER_NODE_EXISTS,
 	ZOOKEEPER_BAD_VERSION,
 	ZOOKEEPER_NO_AUTH, /* the ACL does not permit the operation */
-	ZOOKEEPER_REFUSED, /* not done, and will not be done: a quota, a wrong parent, ... */
-	ZOOKEEPER_UNSURE,  /* it is unknown whether it was done; read the znode again */
+	ZOOKEEPER_REFUSED, /* will not take place: a quota, a wrong parent, ... */
+	ZOOKEEPER_UNSURE,  /* the outcome is unknown; read the znode again */
 } ZookeeperOutcome;
 
 /* The state of a znode. */
@@ -89,7 +90,7 @@ typedef struct {
 	const char *servers; /* "host:port,..." */
 	GStrv known;      /* (nullable): addresses of @servers, for names that cannot be resolved */
 	gboolean look_up; /* if FALSE, use @known for all servers */
-	const char *certificates; /* (nullable): of ZookeeperHosts */
+	const char *certificates; /* (nullable): see ZookeeperHosts */
 	/* (nullable): "user:password": new znodes are accessible to this user only */
 	const char *auth;
 	gint64 timeout_ms;                /* requested timeout of the session */
@@ -128,8 +129,8 @@ ZookeeperMessage *zookeeper_session_take(ZookeeperSession *self);
 gint64 zookeeper_session_timeout_ms(ZookeeperSession *self);
 
 /* Requests. Each returns a number, 1 or more. Requests are answered in order, each by one REPLY
- * with its number. If there is no connection, or if it is lost, the outcome is UNSURE. @watch: also
- * report CHANGED when the znode changes. */
+ * with the same number. If there is no connection, or if it is lost, the outcome is UNSURE. @watch:
+ * also report CHANGED when the znode changes. */
 
 guint64 zookeeper_session_get(ZookeeperSession *self, const char *path, gboolean watch);
 guint64 zookeeper_session_exists(ZookeeperSession *self, const char *path, gboolean watch);
@@ -162,6 +163,6 @@ typedef struct {
 
 #define ZOOKEEPER_MAX_WRITES 3
 
-/* Executes all of the writes, or none. */
+/* Executes all the writes, or none. */
 guint64 zookeeper_session_commit(ZookeeperSession *self, const ZookeeperWrite *writes,
 				 guint n_writes);

@@ -56,7 +56,7 @@ typedef struct {
  * common/zookeeper/znodes.h defines which znodes are open. Parents are read before their children,
  * so the reported znode is the highest open one. Nothing is changed. Claims are not read, because
  * they belong to their servers and end with them. A reservation whose ACL this server may not read
- * is skipped, because no server with its password takes this worker ID.
+ * is skipped, because no server with its password can claim this worker ID.
  */
 typedef struct {
 	gboolean is_finished;
@@ -319,7 +319,7 @@ static guint64 store_read(Store *store, const char *key, gboolean fresh)
 	if (self->session == NULL)
 		return answer_unsure(self);
 	job = job_new(self);
-	/* sync first, because this server of the ensemble may be behind the one that accepted the
+	/* sync first, because this ZooKeeper server may be behind the one that accepted the
 	 * write */
 	if (fresh)
 		expect_reply(self, job, zookeeper_session_sync(self->session, key), FOR_SYNC, key);
@@ -461,7 +461,7 @@ static StoreOutcome outcome_of(ZookeeperOutcome outcome)
 	return STORE_UNSURE;
 }
 
-/* Adds a record to the answer. @message: its data are moved to the record */
+/* Adds a record to the answer. @message: its data is moved to the record */
 static void add_record(const ZookeeperStore *self, StoreMessage *answer, const char *key,
 		       ZookeeperMessage *message)
 {
@@ -825,7 +825,7 @@ static gboolean store_find_why_down(Store *store, char **out_why)
 		*out_why =
 			g_strdup_printf("its name cannot be resolved (%s)", self->opening.unknown);
 	else if (self->opening.addresses == NULL && self->opening.session != NULL)
-		*out_why = g_strdup("its DNS lookup has not ended yet");
+		*out_why = g_strdup("its DNS lookup has not finished yet");
 	return TRUE;
 }
 
