@@ -107,16 +107,11 @@ typedef struct {
 	guint64 reserved[9];
 } SnowflakePoolStatistics;
 
-/**
- * snowflake_pool_new:
- * @config: copied
- *
- * Creates a pool, which starts to connect in the background. If no server can be reached, this
+/* Creates a pool, which starts to connect in the background. If no server can be reached, this
  * function succeeds, but takes fail.
- *
+ * @config: copied
  * Returns: (transfer full): a pool, or %NULL with INVALID_ARGUMENT set, or with UNSUPPORTED if the
- * kernel is too old, or if memory or a thread cannot be allocated
- */
+ * kernel is too old, or if memory or a thread cannot be allocated */
 SnowflakePool *snowflake_pool_new(const SnowflakePoolConfig *config, GError **error);
 
 /* Frees the pool. No thread may use the pool during or after this call. Threads that have taken
@@ -125,29 +120,19 @@ SnowflakePool *snowflake_pool_new(const SnowflakePoolConfig *config, GError **er
 void snowflake_pool_free(SnowflakePool *self);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(SnowflakePool, snowflake_pool_free)
 
-/**
- * snowflake_pool_take:
- * @out_id: (out): the ID, above 0; unchanged on failure
- *
- * Takes one ID. Can be called from any thread. If the prefetch buffer is empty, the function waits
+/* Takes one ID. Can be called from any thread. If the prefetch buffer is empty, the function waits
  * for up to timeout_ms.
- *
- * Returns: %TRUE, or %FALSE with an error set: the last error from a server, or TIMEOUT
- */
+ * @out_id: (out): the ID, above 0; unchanged on failure
+ * Returns: %TRUE, or %FALSE with an error set: the last error from a server, or TIMEOUT */
 gboolean snowflake_pool_take(SnowflakePool *self, gint64 *out_id,
 			     GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
-/**
- * snowflake_pool_take_run:
+/* Takes several IDs, which are consecutive numbers. Otherwise like snowflake_pool_take(). The
+ * function can return fewer IDs than the prefetch buffer contains.
  * @most: 1 or more
  * @out_first: (out): the first ID; unchanged on failure
  * @out_count: (out): the number of IDs, 1 to @most; unchanged on failure
- *
- * Takes several IDs, which are consecutive numbers. Otherwise like snowflake_pool_take(). The
- * function can return fewer IDs than the prefetch buffer contains.
- *
- * Returns: %TRUE, or %FALSE with an error set
- */
+ * Returns: %TRUE, or %FALSE with an error set */
 gboolean snowflake_pool_take_run(SnowflakePool *self, guint most, gint64 *out_first,
 				 guint *out_count, GError **error) G_GNUC_WARN_UNUSED_RESULT;
 

@@ -82,28 +82,20 @@ gboolean keeper_plan_may_follow(KeeperState state, KeeperState next);
  * above. */
 gint64 keeper_plan_ids_at_us(const KeeperPlanFacts *facts);
 
-/**
- * keeper_plan_backoff_us:
- * @failures: consecutive failures, 1 or more
+/* @failures: consecutive failures, 1 or more
  * @jitter: in [0, 1), at random
- *
  * Returns: the pause before the next attempt: 50 ms after one failure, then up to twice the
- * previous pause, at most 1 s
- */
+ * previous pause, at most 1 s */
 gint64 keeper_plan_backoff_us(guint failures, gdouble jitter);
 
-/**
- * keeper_plan_list_pause_us:
- * @n_workers: number of workers in the last list, all of which request lists; 0 if there was no
+/* @n_workers: number of workers in the last list, all of which request lists; 0 if there was no
  * list
  * @n_reads: number of reads for the last list; 0 if there was no list
  * @jitter: in [0, 1), at random
- *
  * Returns: the pause before an unrequested list: a quarter of a second per read, or a millisecond
  * per read and worker if this is longer; at least 150 s. So a server makes at most 4 reads per
  * second, and a fleet at most 1,000. The jitter at most doubles the pause, so that servers that
- * start, or reach their registry, at the same time do not list at the same time
- */
+ * start, or reach their registry, at the same time do not list at the same time */
 gint64 keeper_plan_list_pause_us(guint n_workers, guint n_reads, gdouble jitter);
 
 /* Monitoring regularly requests a list from every server. Returns the age at which such a list is

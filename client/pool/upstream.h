@@ -17,20 +17,15 @@
  */
 typedef struct _PoolUpstream PoolUpstream;
 
-/**
- * pool_upstream_new:
+/* Begins to connect without waiting. changed() may be called before this function returns.
  * @config: copied; its timeout_ms is ignored
  * @own_nonce: (nullable): the caller's nonce; the pool does not use a server that reports it
  * @changed: called in the pool's thread, without a lock, after a pass in which one of these
- *   occurred: IDs arrived after an empty take; a batch request ended; a list of workers arrived or
- *   failed; the first server became fit, changed, or was lost; a server failed while none is fit; a
- *   server was excluded; the first server reported its state. It can call every function here that
- *   any thread can call
- *
- * Begins to connect without waiting. changed() may be called before this function returns.
- *
- * Returns: (transfer full): see snowflake_pool_new()
- */
+ * occurred: IDs arrived after an empty take; a batch request ended; a list of workers arrived or
+ * failed; the first server became fit, changed, or was lost; a server failed while none is fit; a
+ * server was excluded; the first server reported its state. It can call every function here that
+ * any thread can call
+ * Returns: (transfer full): see snowflake_pool_new() */
 PoolUpstream *pool_upstream_new(const SnowflakePoolConfig *config, const char *own_nonce,
 				void (*changed)(gpointer user_data), gpointer user_data,
 				GError **error);

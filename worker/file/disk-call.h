@@ -12,12 +12,9 @@
  * longer visible once another call has ended.
  */
 
-/**
- * disk_call_begin:
- * @operation: the verb for messages, for example "sync"; static
+/* @operation: the verb for messages, for example "sync"; static
  * @directory: (nullable): borrowed until disk_call_end()
- * @name: (nullable): file in the directory, or a path below it; borrowed until disk_call_end()
- */
+ * @name: (nullable): file in the directory, or a path below it; borrowed until disk_call_end() */
 void disk_call_begin(const char *operation, const char *directory, const char *name);
 
 /* Ends the call. Preserves errno. */

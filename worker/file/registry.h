@@ -32,14 +32,9 @@ typedef struct {
 	const char *machine_id;
 } FileRegistryConfig;
 
-/**
- * file_registry_new:
+/* Does not access the directory before the first claim, which takes the lock. free() releases it.
  * @config: copied
- *
- * Does not access the directory before the first claim, which takes the lock. free() releases it.
- *
- * Returns: (transfer full): a registry that stores reservations in a directory of this machine
- */
+ * Returns: (transfer full): a registry that stores reservations in a directory of this machine */
 Registry *file_registry_new(const FileRegistryConfig *config);
 
 /* Returns: (transfer full): the absolute path of the directory that is used if --state-directory is

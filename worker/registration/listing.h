@@ -86,15 +86,11 @@ typedef struct {
 	gboolean is_by_floor; /* with QUARANTINED: only because of the floor */
 } WorkerIdJudgement;
 
-/**
- * datacenter_listing_judge:
- * @now_tick: result of layout_tick_at(). A worker ID is quarantined until the end of its last tick
- * @own_nonce: (nullable): nonce of the calling server, whose own claims do not count
- *
- * A worker ID is held if the owner of its reservation has a claim record with this worker ID, with
+/* A worker ID is held if the owner of its reservation has a claim record with this worker ID, with
  * none yet, or that does not parse. If it contains another worker ID, the owner has given this one
  * up. A damaged floor is treated like a missing one: see Floor.damage.
- */
+ * @now_tick: result of layout_tick_at(). A worker ID is quarantined until the end of its last tick
+ * @own_nonce: (nullable): nonce of the calling server, whose own claims do not count */
 WorkerIdJudgement datacenter_listing_judge(const DatacenterListing *self, guint worker_id,
 					   gint64 now_tick, const char *own_nonce);
 

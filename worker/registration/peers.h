@@ -65,16 +65,13 @@ typedef struct {
 void peer_report_clear(PeerReport *self);
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC(PeerReport, peer_report_clear)
 
-/**
- * peer_report_judge:
- * @peers: (element-type Peer)
+/* @peers: (element-type Peer)
  * @answers: one for each peer, in the same order
  * @datacenter_id: this server's datacenter ID
  * @offset_ms: offset of this server's clock from monotonic time
  * @max_skew_ms: maximum difference between this server's clock and the median of the peers' clocks;
  * if two are in the middle, the nearer one is used
- * @out_report: (out): cleared by the caller
- */
+ * @out_report: (out): cleared by the caller */
 void peer_report_judge(const GPtrArray *peers, const PeerAnswer *answers, guint datacenter_id,
 		       gint64 offset_ms, gint64 max_skew_ms, PeerReport *out_report);
 
@@ -102,26 +99,17 @@ typedef struct {
 	gpointer user_data;
 } PeerCheckConfig;
 
-/**
- * peer_check_new:
+/* Begins to ask.
  * @peers: (transfer full) (element-type Peer): does not contain this server; its free function is
  * peer_free()
- * @config: copied
- *
- * Begins to ask.
- */
+ * @config: copied */
 PeerCheck *peer_check_new(GPtrArray *peers, const PeerCheckConfig *config);
 
 /* Frees the check. Can be called at any time. Does not wait. */
 void peer_check_free(PeerCheck *self);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(PeerCheck, peer_check_free)
 
-/**
- * peer_check_take_report:
+/* Logs which peers were not reached, and the contradictions, unless the check is quiet.
  * @out_report: (out): cleared by the caller; untouched unless %TRUE
- *
- * Logs which peers were not reached, and the contradictions, unless the check is quiet.
- *
- * Returns: %TRUE once, when there is a report
- */
+ * Returns: %TRUE once, when there is a report */
 gboolean peer_check_take_report(PeerCheck *self, PeerReport *out_report);

@@ -88,13 +88,9 @@ typedef enum {
 	SETTLED_LOST,
 } RegistrationSettlement;
 
-/**
- * registration_plan_settle:
- * @record: (nullable): the current record; %NULL if it is gone, or does not parse
- * @version: version of @record
- *
- * The version alone does not suffice: after a restore from a backup, another server's write may
+/* The version alone does not suffice: after a restore from a backup, another server's write may
  * have produced the same version as this write.
- */
+ * @record: (nullable): the current record; %NULL if it is gone, or does not parse
+ * @version: version of @record */
 RegistrationSettlement registration_plan_settle(const RegistrationWrite *write,
 						const ReservationRecord *record, gint32 version);

@@ -48,14 +48,9 @@ typedef struct {
 	TlsNames tls; /* for calls to peers that use TLS */
 } RegistrationConfig;
 
-/**
- * registration_new:
+/* Does not connect before the first claim. free() ends the session, which deletes the claim record;
+ * it waits for this for at most 2 s.
  * @store: (transfer full)
  * @config: copied, except the clock
- *
- * Does not connect before the first claim. free() ends the session, which deletes the claim record;
- * it waits for this for at most 2 s.
- *
- * Returns: (transfer full): a registry that stores reservations in @store
- */
+ * Returns: (transfer full): a registry that stores reservations in @store */
 Registry *registration_new(Store *store, const RegistrationConfig *config);

@@ -34,10 +34,7 @@ typedef struct {
 	gint64 wait_until_tick; /* end of the first quarantine; G_MAXINT64 if there is none */
 } WorkerIdChoice;
 
-/**
- * worker_id_choice_make:
- *
- * Chooses the preferred worker ID, if it is free. Otherwise, free worker IDs with a record come
+/* Chooses the preferred worker ID, if it is free. Otherwise, free worker IDs with a record come
  * first, then those without one, each in ascending order. Reusing records keeps their number small,
  * so listings stay short. A server that lost a race begins with worker IDs without a record. It
  * skips one for each other server that has an earlier claim record and holds no reservation yet, so
@@ -46,8 +43,7 @@ typedef struct {
  * is free.
  *
  * datacenter_listing_judge() determines which are free. Until the clock has passed the datacenter's
- * floor, all are quarantined.
- */
+ * floor, all are quarantined. */
 WorkerIdChoice worker_id_choice_make(const DatacenterListing *listing, const WorkerIdWish *wish);
 
 /* Returns: (transfer full): why no worker ID was found, in about 200 bytes: "30 are held (worker 0

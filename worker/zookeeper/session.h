@@ -97,24 +97,15 @@ typedef struct {
 	gpointer user_data;
 } ZookeeperSessionConfig;
 
-/**
- * zookeeper_session_new:
+/* Resolves the names, and connects in the background.
  * @config: copied
- *
- * Resolves the names, and connects in the background.
- *
- * Returns: (transfer full): a session; its first message is OPENED, NO_NAMES or NOT_OPENED
- */
+ * Returns: (transfer full): a session; its first message is OPENED, NO_NAMES or NOT_OPENED */
 ZookeeperSession *zookeeper_session_new(const ZookeeperSessionConfig *config);
 
-/**
- * zookeeper_session_close:
- * @timeout_ms: how long to wait for the end, 0 or more
- *
- * Ends the session, which deletes its ephemeral znodes if the server is reachable. wake() is not
+/* Ends the session, which deletes its ephemeral znodes if the server is reachable. wake() is not
  * called after the return. Takes some milliseconds, or seconds if the server hangs or a DNS lookup
  * is in progress. After @timeout_ms, the work continues in the background.
- */
+ * @timeout_ms: how long to wait for the end, 0 or more */
 void zookeeper_session_close(ZookeeperSession *self, gint64 timeout_ms);
 /* Ends the session without waiting. */
 void zookeeper_session_free(ZookeeperSession *self);
