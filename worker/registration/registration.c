@@ -211,31 +211,12 @@ static char *find_why_down(Registration *self)
 	return why != NULL ? why : g_strdup(UNKNOWN_REASON);
 }
 
-static void give_up(Registration *self)
-{
-	g_autofree char *why = NULL;
-
-	if (self->facts.operation != REGISTRY_CLAIM) {
-		registration_fail(self, REGISTRY_ERROR_FAILED, "no %s %s at %s%s",
-				  self->facts.connected ? "answer from" : "connection to",
-				  self->store->name, self->config.servers,
-				  is_for_stop(self) ? "; the claim ends with the session" : "");
-		return;
-	}
-	/* the server has never served, and ends as soon as the reason is known */
-	why = find_why_down(self);
-	if (why != NULL)
-		registration_fail(self, REGISTRY_ERROR_FATAL,
-				  "no connection to %s at %s within %" G_GINT64_FORMAT " ms: %s",
-				  self->store->name, self->config.servers,
-				  self->config.connect_timeout_ms, why);
-}
-
 static void check_operation(Registration *self)
 {
 	gboolean is_late = self->facts.now_us >= give_up_at_us(self);
 	gboolean is_writing = self->facts.unsettled || self->step.state == REGISTRATION_RESERVING ||
 			      self->step.state == REGISTRATION_EXTENDING;
+	g_autofree char *why = NULL;
 
 	if (self->facts.connected) {
 		self->store->ops->forget_why_down(self->store);
@@ -248,8 +229,17 @@ static void check_operation(Registration *self)
 	if (self->operation.cancelled && (!self->facts.connected || is_late || !is_writing)) {
 		registration_fail(self, REGISTRY_ERROR_FAILED, "the server stops");
 		self->facts.chosen = FALSE;
-	} else if (is_late) {
-		give_up(self);
+	} else if (is_late && self->facts.operation != REGISTRY_CLAIM) {
+		registration_fail(self, REGISTRY_ERROR_FAILED, "no %s %s at %s%s",
+				  self->facts.connected ? "answer from" : "connection to",
+				  self->store->name, self->config.servers,
+				  is_for_stop(self) ? "; the claim ends with the session" : "");
+	} else if (is_late && (why = find_why_down(self)) != NULL) {
+		/* the server has never served, and ends as soon as the reason is known */
+		registration_fail(self, REGISTRY_ERROR_FATAL,
+				  "no connection to %s at %s within %" G_GINT64_FORMAT " ms: %s",
+				  self->store->name, self->config.servers,
+				  self->config.connect_timeout_ms, why);
 	}
 }
 

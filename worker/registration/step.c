@@ -76,20 +76,6 @@ static void make_records(Registration *self, const char *const keys[], gboolean 
 	make_next_record(self);
 }
 
-/* Warns that the datacenter is new, because its ID can be a typing error. In a registry that this
- * server has created, each datacenter is new. */
-static void report_new_datacenter(const Registration *self)
-{
-	g_autofree char *path = g_path_get_dirname(self->keys.reservations);
-
-	if (!self->has_created_registry)
-		log_event(LOG_DATACENTER_CREATED,
-			  log_number("datacenter_id", self->config.datacenter_id),
-			  log_text("path", path),
-			  log_text("remedy", "if this is not a new datacenter, stop the server and "
-					     "correct --datacenter-id"));
-}
-
 static void take_made_record(Registration *self, const StoreMessage *answer)
 {
 	gboolean exists = answer->outcome == STORE_OK || answer->outcome == STORE_CONFLICT;
@@ -99,8 +85,18 @@ static void take_made_record(Registration *self, const StoreMessage *answer)
 	/* the last record of a registry or a datacenter, which no other server has created */
 	if (answer->outcome == STORE_OK && g_str_equal(key, self->keys.layout))
 		self->has_created_registry = TRUE;
-	if (answer->outcome == STORE_OK && g_str_equal(key, self->keys.reservations))
-		report_new_datacenter(self);
+	/* Warn that the datacenter is new, because its ID can be a typing error. In a registry that
+	 * this server has created, each datacenter is new. */
+	if (answer->outcome == STORE_OK && g_str_equal(key, self->keys.reservations) &&
+	    !self->has_created_registry) {
+		g_autofree char *path = g_path_get_dirname(self->keys.reservations);
+
+		log_event(LOG_DATACENTER_CREATED,
+			  log_number("datacenter_id", self->config.datacenter_id),
+			  log_text("path", path),
+			  log_text("remedy", "if this is not a new datacenter, stop the server and "
+					     "correct --datacenter-id"));
+	}
 	/* a parent may already exist even if this server has no permission to create it */
 	if (exists || is_parent) {
 		self->preparation.n_made++;
