@@ -16,6 +16,7 @@
 #include "common/log.h"
 #include "common/tls/stream.h"
 #include "common/version.h"
+#include "core/text.h"
 #include "gen-c_glib/generated-types.h"
 #include "options/options-table.h"
 #include "server/server.h"
@@ -127,11 +128,9 @@ static gboolean watch_signals(Server *self, GError **error)
 	for (int number = SIGRTMIN; number <= SIGRTMAX; number++)
 		sigaddset(&set, number);
 	fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK); /* never closed */
-	if (fd < 0) {
-		g_set_error(error, G_FILE_ERROR, g_file_error_from_errno(errno),
-			    "cannot watch for signals: %s", g_strerror(errno));
-		return FALSE;
-	}
+	if (fd < 0)
+		return text_set_error(error, G_FILE_ERROR, g_file_error_from_errno(errno),
+				      "cannot watch for signals: %s", g_strerror(errno));
 	pthread_sigmask(SIG_BLOCK, &set, NULL);
 	g_unix_fd_add(fd, G_IO_IN, on_signal, self);
 	return TRUE;

@@ -285,14 +285,6 @@ GHashTable *service_list_counters(Service *self)
 
 /* All calls */
 
-/* Returns: (transfer full): the message for a client, with the reason if it is known */
-static char *why_no_worker(Source *source)
-{
-	g_autofree char *why = source->ops->waiting_why(source);
-
-	return g_strconcat("no worker ID is claimed yet", why != NULL ? ": " : NULL, why, NULL);
-}
-
 /* Answers calls that do not request IDs. */
 static inline ServiceOutcome answer_other(Service *self, const ServiceCall *call, RpcPass *pass,
 					  ServiceAnswer *answer)
@@ -326,9 +318,12 @@ static inline ServiceOutcome answer_other(Service *self, const ServiceCall *call
 	case COUNTER_OTHER_METHOD:
 	case N_COUNTER_METHODS:
 	default:
-		if (!source->ops->find_worker(source, &worker))
-			return refuse_call(answer,
-					   (Refusal){REFUSAL_WORKER, why_no_worker(source), 0});
+		if (!source->ops->find_worker(source, &worker)) {
+			g_autofree char *why = source->ops->waiting_why(source);
+			char *text = g_strconcat("no worker ID is claimed yet",
+						 why != NULL ? ": " : NULL, why, NULL);
+			return refuse_call(answer, (Refusal){REFUSAL_WORKER, text, 0});
+		}
 		answer->number = call->method == COUNTER_GET_WORKER_ID ? worker.worker_id
 								       : worker.datacenter_id;
 		return SERVICE_ANSWERED;

@@ -11,6 +11,8 @@
 #include <stdatomic.h>
 #include <time.h>
 
+#include "core/text.h"
+
 #define MAX_FILE_BYTES (8 * 1024 * 1024)
 
 /* Maximum size of the CA names that are sent to clients. A handshake message has room for slightly
@@ -119,9 +121,8 @@ static gboolean use_pair(TlsContext *self, const char *certificate, const char *
 	    !(library == ERR_LIB_SSL && reason == SSL_R_NO_CERTIFICATE_ASSIGNED))
 		return refuse_file(TLS_ERROR_KEY, key, error);
 	ERR_clear_error();
-	g_set_error(error, TLS_ERROR, TLS_ERROR_KEY,
-		    "the key %s does not belong to the certificate %s", key, certificate);
-	return FALSE;
+	return text_set_error(error, TLS_ERROR, TLS_ERROR_KEY,
+			      "the key %s does not belong to the certificate %s", key, certificate);
 }
 
 static gboolean trust_file(TlsContext *self, const char *ca, GError **error)
