@@ -7,14 +7,12 @@
 #include "common/address.h"
 #include "common/tls/client.h"
 
-/*
- * A connection to one server, by TCP with or without TLS, or by a local socket. It transports
+/* A connection to one server, by TCP with or without TLS, or by a local socket. It transports
  * frames: four bytes of length, then a message. There is at most one call at a time. For one thread
  * at a time.
  *
  * It can be used in two ways: by functions that never wait, or by functions that wait within a time
- * limit.
- */
+ * limit. */
 
 typedef enum {
 	CLIENT_CONNECTION_CONNECTING, /* including the TLS handshake */
@@ -50,10 +48,8 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(ClientConnection, client_connection_free)
 /* Returns: the first byte of the last reply, which is valid until the next call */
 const guint8 *client_connection_get_reply(const ClientConnection *self, gsize *out_length);
 
-/*
- * Functions that never wait. The owner calls poll(2) with client_connection_events(), and then
- * client_connection_advance().
- */
+/* Functions that never wait. The owner calls poll(2) with client_connection_events(), and then
+ * client_connection_advance(). */
 
 /* Begins to connect. @tls: (nullable): borrowed; required for an address with TLS. Returns:
  * (transfer full): a connection, or %NULL with UNREACHABLE set, or with TIMEOUT set if the queue of

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/*
- * An attempt is a call at one address of a server. If an attempt fails, or does not succeed soon,
+/* An attempt is a call at one address of a server. If an attempt fails, or does not succeed soon,
  * the next one begins: at the next address of the server, then at the other servers. A slow attempt
  * continues meanwhile, and the first reply ends the call. After a pass over all servers there is a
  * pause, and then the next pass, until the time of the call ends. client/call.h defines these
@@ -10,8 +9,7 @@
  * The connection of the last reply is kept, and the next call begins there. The other servers
  * follow in the order in which they failed: first those that have not failed since they last
  * answered. In the child of a fork, the connection is the parent's, and a call begins with a new
- * one.
- */
+ * one. */
 #include "client/snowflake-client.h"
 
 #include <errno.h>

@@ -6,8 +6,7 @@
 G_BEGIN_DECLS
 #pragma GCC visibility push(default)
 
-/*
- * A client of the Snowflake service: unique, roughly time-ordered 64-bit IDs.
+/* A client of the Snowflake service: unique, roughly time-ordered 64-bit IDs.
  *
  *   g_autoptr(GError) error = NULL;
  *   g_autoptr(SnowflakeClient) client =
@@ -31,8 +30,7 @@ G_BEGIN_DECLS
  * After fork(), the connection stays open in the parent. In the child, it is closed, and the
  * client reconnects at its next call. If another thread was making a call during the fork(), the
  * child must not use the client. A child that was created in another way, for example by _Fork()
- * or clone(), must not use it either.
- */
+ * or clone(), must not use it either. */
 typedef struct _SnowflakeClient SnowflakeClient;
 
 #define SNOWFLAKE_CLIENT_DEFAULT_SERVER     "127.0.0.1:7609"

@@ -6,8 +6,7 @@
 G_BEGIN_DECLS
 #pragma GCC visibility push(default)
 
-/*
- * Functions for IDs: their parts, their text forms, the ID range of a time span, ULIDs and UUIDs.
+/* Functions for IDs: their parts, their text forms, the ID range of a time span, ULIDs and UUIDs.
  * They do not call a server; to get IDs from the service, use snowflake-client.h.
  *
  *   g_autoptr(GError) error = NULL;
@@ -19,8 +18,7 @@ G_BEGIN_DECLS
  *
  * Times are milliseconds since the Unix epoch. Arguments must not be %NULL, except @error and the
  * arguments of functions that free. All functions are thread-safe, even if threads share a layout
- * or generator. C++ programs can include this header.
- */
+ * or generator. C++ programs can include this header. */
 
 #define SNOWFLAKE_ID_ERROR (snowflake_id_error_quark())
 GQuark snowflake_id_error_quark(void);
@@ -34,11 +32,9 @@ typedef enum {
 	SNOWFLAKE_ID_ERROR_OVERFLOW,
 } SnowflakeIdError;
 
-/*
- * A layout: how the bits of an ID are divided into fields. From the highest bits to the lowest,
+/* A layout: how the bits of an ID are divided into fields. From the highest bits to the lowest,
  * these are the time in ticks since an epoch, the datacenter ID, the worker ID and the sequence. A
- * layout is immutable and always valid.
- */
+ * layout is immutable and always valid. */
 typedef struct _SnowflakeLayout SnowflakeLayout;
 
 /* The parts of an ID. A part that has no bits in the layout is 0. No fields will be added to this
@@ -170,8 +166,7 @@ gboolean snowflake_ulid_parse(const char *text, SnowflakeUlid *out_ulid,
 gboolean snowflake_ulid_random(gint64 time_ms, SnowflakeUlid *out_ulid,
 			       GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
-/*
- * Generators of increasing ULIDs and UUIDs. If a draw begins after another one has returned, in
+/* Generators of increasing ULIDs and UUIDs. If a draw begins after another one has returned, in
  * any thread, its result is greater. The time comes from the system clock (CLOCK_REALTIME). If the
  * clock steps back, the generator keeps its last millisecond until the clock has passed it.
  *
@@ -182,8 +177,7 @@ gboolean snowflake_ulid_random(gint64 time_ms, SnowflakeUlid *out_ulid,
  * ULIDs are "monotonic" as in the specification: the first one in a millisecond is random, and
  * each further one is the previous one plus 1. Version 7 UUIDs follow RFC 9562, section 6.2,
  * method 1: a 42-bit counter, which starts at a random number in each millisecond, is followed by
- * 32 random bits.
- */
+ * 32 random bits. */
 typedef struct _SnowflakeUlidGenerator SnowflakeUlidGenerator;
 typedef struct _SnowflakeUuidGenerator SnowflakeUuidGenerator;
 

@@ -8,8 +8,7 @@
 G_BEGIN_DECLS
 #pragma GCC visibility push(default)
 
-/*
- * A pool of IDs, for programs that need many IDs or cannot wait for a call to a server. The pool's
+/* A pool of IDs, for programs that need many IDs or cannot wait for a call to a server. The pool's
  * thread prefetches IDs, and fails over to another server if one fails.
  *
  *   SnowflakePoolConfig config = SNOWFLAKE_POOL_CONFIG_INIT("my-program");
@@ -60,8 +59,7 @@ G_BEGIN_DECLS
  * In a child that was created in another way, for example by _Fork() or clone(), every take fails
  * with UNSUPPORTED. Apart from taking, such a child can only call exec().
  *
- * Requires Linux 4.14 or later. C++ programs can include this header.
- */
+ * Requires Linux 4.14 or later. C++ programs can include this header. */
 typedef struct _SnowflakePool SnowflakePool;
 
 /* A pool's configuration. Initialize it with SNOWFLAKE_POOL_CONFIG_INIT. Later versions can replace

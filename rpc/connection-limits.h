@@ -17,15 +17,13 @@ typedef struct {
  * without addresses. @fd: used only if the socket is local */
 Origin origin_of_peer(int fd, const struct sockaddr *address);
 
-/*
- * All connections by origin, with the limits per origin and in total. If the server is full, it
+/* All connections by origin, with the limits per origin and in total. If the server is full, it
  * shuts down a connection of the origin with the most connections, if one has been idle for long
  * enough. If all connections of that origin are in use, it refuses the new connection. So no client
  * loses its connection because another client floods the server.
  *
  * The kernel is asked whether a connection is idle only if room is needed, so calls cost nothing
- * here. One thread admits connections; any thread can remove them.
- */
+ * here. One thread admits connections; any thread can remove them. */
 typedef struct _ConnectionLimits ConnectionLimits;
 
 /* A connection that was admitted. */

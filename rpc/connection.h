@@ -6,13 +6,11 @@
 #include "common/tls/stream.h"
 #include "rpc/stream.h"
 
-/*
- * One client's socket. A pass reads the bytes that have arrived, answers complete calls within the
+/* One client's socket. A pass reads the bytes that have arrived, answers complete calls within the
  * length of a turn, and writes the replies immediately. Passes use the loop's buffers, so a
  * connection has no buffers between two calls.
  *
- * For the loop's thread only.
- */
+ * For the loop's thread only. */
 typedef enum {
 	CONNECTION_READING, /* waits for calls */
 	CONNECTION_WRITING, /* it waits for the client to read its replies */

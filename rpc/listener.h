@@ -6,15 +6,13 @@
 
 #include "rpc/connection-limits.h"
 
-/*
- * A listening socket, watched in the default main context.
+/* A listening socket, watched in the default main context.
  *
  * If a process is killed, the file of its local socket remains, and no process can listen there
  * until it is removed. So a process that finds such a file tries to connect: if the connection is
  * refused, the file is stale, and is replaced. At the same time, another process could do the same,
  * or mistake a socket that does not listen yet for a stale one. So a lock on the directory
- * (flock(), which leaves no file behind) is held from the check to the end of listen().
- */
+ * (flock(), which leaves no file behind) is held from the check to the end of listen(). */
 typedef struct _Listener Listener;
 
 /* Accepts waiting clients. Returns the pause before the next call, in milliseconds; 0 to be called

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/*
- * An event loop, whose connections take turns.
+/* An event loop, whose connections take turns.
  *
  * A turn is short. A connection with more calls than fit into its turn is cut off, and waits for
  * another turn. In each round, connections that have just become readable have their turns first,
@@ -11,8 +10,7 @@
  * A costly call, such as a batch of 128-bit IDs, takes many times as long as a turn. It is
  * deferred: its connection enters a queue, and the queue gets a short slice of time in each round.
  * So a cheap call waits for at most one costly call from this queue and one from each queue of
- * parked calls, regardless of the number of connections that make costly calls.
- */
+ * parked calls, regardless of the number of connections that make costly calls. */
 #include "rpc/loop.h"
 
 #include <errno.h>
@@ -54,10 +52,8 @@
 
 #define FRAME_TOO_LONG "incomplete message for too long"
 
-/*
- * A connection, and the loop's state for it. The members that every pass needs are together in 64
- * bytes, because with thousands of connections, they are not in the caches when a pass begins.
- */
+/* A connection, and the loop's state for it. The members that every pass needs are together in 64
+ * bytes, because with thousands of connections, they are not in the caches when a pass begins. */
 typedef struct {
 	Connection connection;
 	guint32 events; /* events that epoll watches for */

@@ -3,8 +3,7 @@
 
 #include "rpc/queues.h"
 
-/*
- * Decides which parked call is tried next, and when.
+/* Decides which parked call is tried next, and when.
  *
  * Calls for IDs wait in two queues, one for single IDs and one for batches. Each queue is served in
  * the order of arrival: only its first call is tried, and while calls wait, new calls for IDs join
@@ -19,8 +18,7 @@
  * no other call waits for them. Costly calls are deferred: the loop answers them in turns, so that
  * they do not delay other calls.
  *
- * For the loop's thread only.
- */
+ * For the loop's thread only. */
 
 /* Runs a pass of the connection at @place with the allowance in @pass, and queues the connection
  * again. If a call still waits, the function calls parking_park(). */

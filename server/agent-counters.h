@@ -5,13 +5,11 @@
 #include <stdatomic.h>
 #include <string.h>
 
-/*
- * The number of IDs by agent. The first AGENT_COUNTERS_MOST agents are counted separately, all
+/* The number of IDs by agent. The first AGENT_COUNTERS_MOST agents are counted separately, all
  * others together, because clients choose their agent and memory is bounded.
  *
  * Each thread counts into its own block. A block remembers the agent that it counted last. Looking
- * up another known agent needs no lock; only a new agent does.
- */
+ * up another known agent needs no lock; only a new agent does. */
 typedef struct _AgentCounters AgentCounters;
 
 #define AGENT_COUNTERS_MOST  256

@@ -61,12 +61,10 @@ static gboolean on_event(gint fd, GIOCondition condition G_GNUC_UNUSED, gpointer
 	return G_SOURCE_CONTINUE;
 }
 
-/*
- * The main loop handles signals, so that no signal ends the process before it has released its
+/* The main loop handles signals, so that no signal ends the process before it has released its
  * worker ID. It handles signals that request a stop or a reload, and only logs other signals that
  * would end the process by default. Signals that report a crash (such as SIGSEGV), job control
- * signals and harmless signals keep their default actions.
- */
+ * signals and harmless signals keep their default actions. */
 static const int STOPS[] = {SIGTERM, SIGINT, SIGQUIT};
 
 /* Signals in addition to the real-time signals. Their default action ends the process, see

@@ -5,14 +5,12 @@
 #include "options/options.h"
 #include "server/source.h"
 
-/*
- * A source that hands out the IDs of other servers: it holds no worker ID and reserves nothing.
+/* A source that hands out the IDs of other servers: it holds no worker ID and reserves nothing.
  *
  * Single IDs are taken from the pool's prefetch buffer. Batches are requested from a server,
  * because the IDs of a reply must come from one server, and the buffer can contain IDs of several.
  * If the buffer is empty, or a batch request is in progress, the call waits, as it would for a
- * lease.
- */
+ * lease. */
 typedef struct _RelaySource RelaySource;
 
 /* Functions that the pool's thread calls, from the call of start() onwards. */

@@ -1,14 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/*
- * Reads calls into Thrift's generated structs, and writes replies from them. The generated
+/* Reads calls into Thrift's generated structs, and writes replies from them. The generated
  * processor is not used, because it reads, answers and writes in one function, so that a call that
  * waits would have to be read again.
  *
  * Thrift's protocol classes work on bytes that the scanner has accepted. This file corrects one
  * fault of theirs: their strings end at the first NUL, so "foo\0bar" would be read as "foo". Here a
- * NUL becomes the two bytes C0 80, which no valid text contains.
- */
+ * NUL becomes the two bytes C0 80, which no valid text contains. */
 #include <string.h>
 #include <thrift/c_glib/protocol/thrift_binary_protocol.h>
 #include <thrift/c_glib/protocol/thrift_compact_protocol.h>

@@ -7,11 +7,9 @@
 #include "rpc/rpc-service.h"
 #include "server/source.h"
 
-/*
- * Decides whether a call without IDs waits, for example for the next millisecond, or is refused.
+/* Decides whether a call without IDs waits, for example for the next millisecond, or is refused.
  * Also creates the refusals, with the messages of their exceptions, which are those of the original
- * service if it had one. The codecs write the exceptions, typed or untyped.
- */
+ * service if it had one. The codecs write the exceptions, typed or untyped. */
 typedef enum {
 	REFUSAL_CLOCK,    /* InvalidSystemClock */
 	REFUSAL_AGENT,    /* InvalidUserAgentError */

@@ -6,13 +6,11 @@
 #include "server/source.h"
 #include "worker/file/disk-call.h"
 
-/*
- * Watches for threads that hang. Each time a check finds that every thread has made progress, it
+/* Watches for threads that hang. Each time a check finds that every thread has made progress, it
  * notifies systemd's watchdog and Health. Hanging disk calls of the state directory are logged: the
  * thread that makes such a call is blocked, so the main thread checks for them once a second.
  *
- * For the main thread only.
- */
+ * For the main thread only. */
 typedef struct {
 	DiskCall call; /* a reported call that has not ended; its number is 0 if there is none */
 	gint64 reported_at_us; /* monotonic time of its last report */

@@ -5,12 +5,10 @@
 
 #include "worker/keeper.h"
 
-/*
- * Pure functions that compute the keeper's next action, its state and its pauses from the facts
+/* Pure functions that compute the keeper's next action, its state and its pauses from the facts
  * that it knows.
  *
- * Times in us are monotonic. Ticks are those of the disciplined clock.
- */
+ * Times in us are monotonic. Ticks are those of the disciplined clock. */
 typedef struct {
 	gint64 now_us;
 	gint64 now_tick;

@@ -13,12 +13,10 @@
 #include "worker/file/disk-call.h"
 #include "worker/keeper-plan.h"
 
-/*
- * In each round the thread disciplines the clock, continues the current operation of the registry,
+/* In each round the thread disciplines the clock, continues the current operation of the registry,
  * updates the facts, and publishes the resulting state. Then it begins the planned action, or
  * sleeps. The outcome of an operation is a fact for the next round. Other threads set requests
- * (is_demanded, stop_by_us, list_wanted), wake the thread, and read the published values.
- */
+ * (is_demanded, stop_by_us, list_wanted), wake the thread, and read the published values. */
 
 #define DISCIPLINE_INTERVAL_US (100 * G_TIME_SPAN_MILLISECOND)
 #define ASK_INTERVAL_US        G_USEC_PER_SEC

@@ -7,15 +7,13 @@
 #include "worker/keeper-state.h"
 #include "worker/registry.h"
 
-/*
- * The keeper supplies the generator with a lease. It claims a worker ID and extends its reservation
+/* The keeper supplies the generator with a lease. It claims a worker ID and extends its reservation
  * after a quarter of its length (with a state directory, only if IDs are drawn). When it stops, it
  * releases the reservation. It also disciplines the clock ten times a second. Only its thread calls
  * the registry and publishes leases.
  *
  * If another process has changed the record of a lease (REGISTRY_ERROR_LOST), the lease is dropped
- * at once, and a worker ID is claimed again.
- */
+ * at once, and a worker ID is claimed again. */
 typedef struct _Keeper Keeper;
 
 typedef struct {
@@ -74,10 +72,8 @@ Keeper *keeper_new(Registry *registry, Generator *generator, SystemClock *clock,
  * before, after FAILED. FATAL ends the attempts. So does FAILED before the first lease. */
 void keeper_start(Keeper *self);
 
-/*
- * The next three functions are for programs that run the keeper in their own thread, such as a
- * simulation in virtual time. Do not combine them with keeper_start() and keeper_stop().
- */
+/* The next three functions are for programs that run the keeper in their own thread, such as a
+ * simulation in virtual time. Do not combine them with keeper_start() and keeper_stop(). */
 
 /* Runs one round. Returns: when the next round is due, in terms of g_get_monotonic_time(), unless
  * registry->wake() or keeper_demand() requests an earlier one; 0 if at once */

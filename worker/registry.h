@@ -5,8 +5,7 @@
 
 #include "client/snowflake-client.h"
 
-/*
- * The registry, which stores reservations: the worker ID of each server, and the last tick
+/* The registry, which stores reservations: the worker ID of each server, and the last tick
  * reserved.
  *
  * It is an interface. file/registry.c implements it in a directory of this machine,
@@ -20,8 +19,7 @@
  * reading, and only the release of a retired lease lowers the end. 3. A write takes effect for the
  * server when it is confirmed. If its outcome is unknown, the record is read again.
  * 4. Records are never deleted. A record that does not parse is an error, and never means an end of
- *    0.
- */
+ *    0. */
 
 #define REGISTRY_ERROR (registry_error_quark())
 GQuark registry_error_quark(void);

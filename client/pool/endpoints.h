@@ -6,12 +6,10 @@
 #include "client/pool/config.h"
 #include "client/resolver.h"
 
-/*
- * The endpoints to which a pool can connect: their discovery, and the backoff of each. For one
+/* The endpoints to which a pool can connect: their discovery, and the backoff of each. For one
  * thread; the caller passes the time.
  *
- * A change of one endpoint takes logarithmic time in the number of endpoints. So does a draw.
- */
+ * A change of one endpoint takes logarithmic time in the number of endpoints. So does a draw. */
 
 /* An instant that is never reached. Pools use CLOCK_BOOTTIME, so that IDs also age while the
  * machine is suspended. */
@@ -91,10 +89,8 @@ void pool_endpoint_identify(PoolEndpoint *self, const SnowflakeClientWorker *wor
 /* Returns: a random number from 0 to @below - 1 */
 guint pool_endpoints_random(PoolEndpoints *self, guint below);
 
-/*
- * Discovers the endpoints of a pool: configured servers, servers that one of them lists, and the
- * addresses of their host names. For one thread, under fork_guard_lock().
- */
+/* Discovers the endpoints of a pool: configured servers, servers that one of them lists, and the
+ * addresses of their host names. For one thread, under fork_guard_lock(). */
 
 /* Members are private. */
 typedef struct {

@@ -5,16 +5,14 @@
 
 #include "client/snowflake-pool.h"
 
-/*
- * A pool for a relay. Its functions never wait, and it notifies the relay of each event. In
+/* A pool for a relay. Its functions never wait, and it notifies the relay of each event. In
  * addition to prefetched IDs, a relay can request whole batches. The pool tracks the state of the
  * fleet even while no IDs are taken.
  *
  * Threads take IDs directly from the ring, without chunks of their own. So as long as one server
  * answers, IDs increase in the order of the takes, even across threads.
  *
- * Only the process that created the pool can use it, not a child of fork().
- */
+ * Only the process that created the pool can use it, not a child of fork(). */
 typedef struct _PoolUpstream PoolUpstream;
 
 /* Begins to connect without waiting. changed() may be called before this function returns.
@@ -39,14 +37,12 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(PoolUpstream, pool_upstream_free)
  * prefetched. The pool is then woken, and calls changed() when there are IDs. No wake-up is lost */
 gboolean pool_upstream_take(PoolUpstream *self, guint most, gint64 *out_first, guint *out_count);
 
-/*
- * A request for a batch: a fixed number of IDs from one reply of one server.
+/* A request for a batch: a fixed number of IDs from one reply of one server.
  *
  * Only one thread at a time may use a request. A request stays placed until it is filled or
  * refused, even while there is no server, and cannot be cancelled. The requests of several threads
  * are served in order, as many at once as there are idle servers. They have priority over refills
- * of the buffer; but while takes find no IDs, requests and refills alternate.
- */
+ * of the buffer; but while takes find no IDs, requests and refills alternate. */
 typedef struct _PoolBatchRequest PoolBatchRequest;
 
 typedef enum {

@@ -4,8 +4,7 @@
 #include "core/layout.h"
 #include "worker/registry.h"
 
-/*
- * A registry in a directory of this machine. For each datacenter and worker ID, it contains a lock
+/* A registry in a directory of this machine. For each datacenter and worker ID, it contains a lock
  * file, worker-D-W.lock, and a record, worker-D-W.json (common/reservation-record.h); see
  * state-directory.h. Reservations are short, and are extended only while IDs are drawn. So a killed
  * server can restart after at most a second, and an idle server writes nothing.
@@ -17,8 +16,7 @@
  * A claim fails with FATAL if another live server holds the worker ID, by the lock or in its
  * record. If any worker ID can be claimed, the claim tries the next one instead. If possible, it
  * skips damaged records, and worker IDs that are still reserved by a killed server. If no worker ID
- * is free, it ends with WAIT.
- */
+ * is free, it ends with WAIT. */
 
 typedef struct {
 	const char *directory; /* created if it does not exist */

@@ -4,8 +4,7 @@
 #include "core/layout.h"
 #include "core/uuid.h"
 
-/*
- * Small files that survive a crash, in a directory on this machine. The directory also contains the
+/* Small files that survive a crash, in a directory on this machine. The directory also contains the
  * locks of worker IDs, and its own identity.
  *
  * A file is replaced as a whole, and only if it still contains the text that was read: the text
@@ -23,8 +22,7 @@
  *
  * fork() does not wait for disk calls, and other threads can see them (disk-call.h).
  *
- * Errors are REGISTRY_ERROR.
- */
+ * Errors are REGISTRY_ERROR. */
 typedef struct _StateDirectory StateDirectory;
 
 /* A descriptor that is closed at the end of its scope; -1 if none. A child of fork() does not

@@ -4,8 +4,7 @@
 #include "common/tls/client.h"
 #include "core/clock.h"
 
-/*
- * The sanity checks: a server queries its peers, and evaluates the answers.
+/* The sanity checks: a server queries its peers, and evaluates the answers.
  *
  * A PeerCheck asks all peers at the same time for their worker IDs and clocks. It does not block:
  * its own threads ask, as clients. A DNS lookup can delay a thread beyond the end of the check. The
@@ -13,8 +12,7 @@
  *
  * A PeerReport is the result of a pure function that judges the answers. A claim record can be
  * older than its server's current state, and a clock can be set during the check. So a
- * contradiction counts only if a second check confirms it.
- */
+ * contradiction counts only if a second check confirms it. */
 
 /* A server, as its claim record describes it. */
 typedef struct {

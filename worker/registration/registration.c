@@ -7,10 +7,8 @@
 #include "worker/registration/reservation.h"
 #include "worker/registration/step.h"
 
-/*
- * Each poll takes the messages of the store, and changes the state of the registration until it
- * must wait.
- */
+/* Each poll takes the messages of the store, and changes the state of the registration until it
+ * must wait. */
 
 /* Time limit for closing the session before the process exits. Closing it deletes the claim
  * record. */
@@ -84,15 +82,13 @@ static gboolean claim_waits(const Registration *self)
 	return self->operation.retry_claim_at_us != 0;
 }
 
-/*
- * Events of the store. Facts that become unknown with the loss of a connection are determined again
+/* Events of the store. Facts that become unknown with the loss of a connection are determined again
  * on the next one. For the reservation, facts.unsettled means that its record must be read:
  *
  * - After a write that was not answered, its UNSURE answer or abandon_step() sets it, and the
  * content of the record shows whether the write took place.
  * - After a reconnect without an open write, reservation_check_is_read() sets it, and the record
- * must be what this server has written.
- */
+ * must be what this server has written. */
 
 static void note_down(Registration *self)
 {

@@ -3,8 +3,7 @@
 
 #include "worker/registration/internal.h"
 
-/*
- * The steps RESERVING, EXTENDING, RELEASING and SETTLING: the writes that make IDs unique.
+/* The steps RESERVING, EXTENDING, RELEASING and SETTLING: the writes that make IDs unique.
  *
  * These steps create, extend and release a reservation. If the outcome of a write is unknown, for
  * example after a lost reply, the record is read.
@@ -13,8 +12,7 @@
  * version of the floor. If the server found the floor missing or damaged, the version of the floor
  * is not checked. A new reservation begins after the end that was read, and after the floor. The
  * keeper determines how many ticks from now it ends. An extension never lowers the end, and a
- * release never raises it.
- */
+ * release never raises it. */
 
 void reservation_reserve(Registration *self);
 void reservation_extend(Registration *self);

@@ -13,12 +13,10 @@
  * bits. */
 #define MAX_SKEW_MS        (G_MAXINT64 / CLOCK_NS_PER_MS)
 
-/*
- * PREPARING: before a server claims anything, the store must contain the same layout, the expected
+/* PREPARING: before a server claims anything, the store must contain the same layout, the expected
  * registry ID, limits that are not lower than this server's, and the datacenter. Missing records
  * are created one after the other: a datacenter's floor before its reservations, so that every
- * datacenter with reservations has a floor.
- */
+ * datacenter with reservations has a floor. */
 
 static void read_record(Registration *self, PreparationStep step, const char *key)
 {

@@ -3,10 +3,8 @@
 
 #include <glib.h>
 
-/*
- * Resolves the names of ZooKeeper's servers. ZooKeeper's client would resolve them repeatedly, in
- * any of its threads, so it gets only addresses.
- */
+/* Resolves the names of ZooKeeper's servers. ZooKeeper's client would resolve them repeatedly, in
+ * any of its threads, so it gets only addresses. */
 
 /* Resolves all names, one after the other. Blocks, for tens of seconds if no name server answers.
  * For a name that cannot be resolved, uses its addresses in @known.

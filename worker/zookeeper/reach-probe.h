@@ -3,10 +3,8 @@
 
 #include <glib.h>
 
-/*
- * Determines why there is no session with ZooKeeper. Calls zookeeper_handle_describe_trouble() in a
- * separate thread, because that function waits for the network.
- */
+/* Determines why there is no session with ZooKeeper. Calls zookeeper_handle_describe_trouble() in a
+ * separate thread, because that function waits for the network. */
 typedef struct _ReachProbe ReachProbe;
 
 /* @servers: argument of zookeeper_handle_describe_trouble(); copied

@@ -3,8 +3,7 @@
 
 #include <glib.h>
 
-/*
- * A handle of ZooKeeper's C client, and a thread that opens and closes it, because both can take a
+/* A handle of ZooKeeper's C client, and a thread that opens and closes it, because both can take a
  * long time. Other threads only post messages. The thread that owns the session is woken, and takes
  * the messages one by one. Only close() waits for ZooKeeper or a name server.
  *
@@ -12,8 +11,7 @@
  * decides when to open another one.
  *
  * ZooKeeper defines the meaning of the codes, and the rules for versions, watches and ephemeral
- * znodes: https://zookeeper.apache.org/doc/r3.8.0/zookeeperProgrammers.html
- */
+ * znodes: https://zookeeper.apache.org/doc/r3.8.0/zookeeperProgrammers.html */
 typedef struct _ZookeeperSession ZookeeperSession;
 
 typedef enum {
