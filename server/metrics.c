@@ -166,7 +166,7 @@ void metrics_read(const MetricsSource *source, MetricsReading *out)
 			*gauge_of(out, GAUGE_PEERS_SKEW) = status->peers_skew_ns;
 		*gauge_of(out, GAUGE_AHEAD) = generator_ahead_ns(issuer->generator);
 	} else {
-		PoolUpstream *upstream = relay_source_pool(relay_source_of(service->source));
+		PoolUpstream *upstream = relay_source_pool(service->source);
 
 		out->relay = pool_upstream_get_view(upstream);
 		pool_upstream_get_statistics(upstream, &pool);

@@ -33,11 +33,9 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(RelaySource, relay_source_free)
 
 Source *relay_source_get(RelaySource *self);
 
-/* Returns: (nullable): @source as a relay; NULL if it is not a relay. */
-RelaySource *relay_source_of(Source *source);
-
-/* Returns the pool, for its view and its statistics. Borrowed. */
-PoolUpstream *relay_source_pool(const RelaySource *self);
+/* Returns: (nullable): the pool of a relay, for its view and its statistics; NULL if @source is not
+ * a relay. Borrowed. */
+PoolUpstream *relay_source_pool(Source *source);
 
 /* Joins runs. @runs: (element-type SnowflakeClientIdRun): one or more, from one draw of a server
  * @out_run: (out): all of their IDs as a single run; untouched on failure. Returns: %FALSE if they

@@ -34,13 +34,7 @@ char *refusal_untyped(const Refusal *self);
 /* Returns the counter for refusals of this kind. */
 Counter refusal_counter(const Refusal *self);
 
-/* The caller must clear the results of the following functions. */
-Refusal refusal_of_agent(const char *agent, gsize length);
-Refusal refusal_of_count(gint count, guint max);
-/* A refusal of get_uuids on a server with @layout. */
-Refusal refusal_of_layout(const Layout *layout);
-
-/* Creates a refusal whose reason may be gone after @retry_after_ms. */
+/* Creates a refusal whose reason may be gone after @retry_after_ms. The caller must clear it. */
 Refusal refusal_for_now(RefusalKind kind, const char *why, gint64 retry_after_ms);
 
 /* Decides whether a call for which no IDs could be drawn waits or is refused. It waits if the clock
