@@ -145,8 +145,8 @@ static gboolean read_application_exception(ThriftReader *reader, const ClientCal
 	return text_set_error(error, SNOWFLAKE_CLIENT_ERROR, code, "%s", message);
 }
 
-/* Returns: the limit at the end of the message of an InvalidCount, which refusal_of_count() in
- * server/wait-or-refuse.c writes; 0 if there is no limit below @count */
+/* Returns: the limit at the end of the message of an InvalidCount, which refuse_count() in
+ * server/service.c writes; 0 if there is no limit below @count */
 static guint read_count_limit(const char *message, guint count)
 {
 	static const char before[] = " is out of range, 1 to ";
