@@ -972,21 +972,6 @@ void keeper_ask_to_stop(Keeper *self, gint64 by_us)
 	pthread_mutex_unlock(&self->mutex);
 }
 
-static void log_release_hangs(Keeper *self, gint64 timeout_ms)
-{
-	g_autofree char *disk = disk_call_describe_hanging(timeout_ms * G_TIME_SPAN_MILLISECOND);
-	g_autofree char *error =
-		g_strdup_printf("no worker ID within %" G_GINT64_FORMAT " ms%s%s", timeout_ms,
-				disk != NULL ? ": " : "", disk != NULL ? disk : "");
-	g_autofree char *end = NULL;
-	KeeperStatus status;
-
-	keeper_get_status(self, &status);
-	end = status.reserved_until_ms != 0 ? text_time_ms(status.reserved_until_ms)
-					    : g_strdup("none");
-	log_event(LOG_RELEASE_FAILED, log_text("error", error), log_text("reserved_until", end));
-}
-
 gboolean keeper_stop(Keeper *self, gint64 timeout_ms)
 {
 	gint64 by_us = g_get_monotonic_time() + timeout_ms * G_TIME_SPAN_MILLISECOND;
@@ -1003,7 +988,19 @@ gboolean keeper_stop(Keeper *self, gint64 timeout_ms)
 		finished = self->finished;
 		pthread_mutex_unlock(&self->mutex);
 		if (!finished) {
-			log_release_hangs(self, timeout_ms);
+			g_autofree char *disk =
+				disk_call_describe_hanging(timeout_ms * G_TIME_SPAN_MILLISECOND);
+			g_autofree char *error = g_strdup_printf(
+				"no worker ID within %" G_GINT64_FORMAT " ms%s%s", timeout_ms,
+				disk != NULL ? ": " : "", disk != NULL ? disk : "");
+			g_autofree char *end = NULL;
+			KeeperStatus status;
+
+			keeper_get_status(self, &status);
+			end = status.reserved_until_ms != 0 ? text_time_ms(status.reserved_until_ms)
+							    : g_strdup("none");
+			log_event(LOG_RELEASE_FAILED, log_text("error", error),
+				  log_text("reserved_until", end));
 			return FALSE;
 		}
 		pthread_join(self->thread, NULL);

@@ -361,29 +361,14 @@ void step_take_acls(Registration *self, const StoreMessage *answer)
 /* CREATING_CLAIM: creates the claim record, which is ephemeral and shows that this server is alive.
  */
 
-/* Compares this server's clock with the store's, before the first reservation. A server with a
- * wrong clock does not start, so it makes no reservation and issues no IDs with that clock. */
-static void check_clock(Registration *self)
-{
-	const RegistryClock *theirs = &self->report.clock;
-	gint64 skew_ns = self->config.max_clock_skew_ms * CLOCK_NS_PER_MS;
-	gint64 ahead_ns =
-		registry_clock_ahead_ns(theirs, system_clock_offset_ns(self->config.clock));
-
-	if (self->has_served || self->facts.operation != REGISTRY_CLAIM ||
-	    (theirs->known && ABS(ahead_ns) <= skew_ns))
-		return;
-	registration_fail(self, REGISTRY_ERROR_FATAL,
-			  "this machine's clock is %.3f s %s %s's; the limit is %.3f s; correct "
-			  "the clock, or raise --max-clock-skew",
-			  (gdouble)ABS(ahead_ns) / 1e9, ahead_ns > 0 ? "ahead of" : "behind",
-			  self->store->name, (gdouble)self->config.max_clock_skew_ms / 1e3);
-}
-
 /* Records that @key is the claim record of this server. */
 static void note_claim(Registration *self, const char *key, gint64 order, gint64 created_ms,
 		       gint64 received_ns)
 {
+	const RegistryClock *theirs = &self->report.clock;
+	gint64 skew_ns = self->config.max_clock_skew_ms * CLOCK_NS_PER_MS;
+	gint64 ahead_ns;
+
 	g_free(self->claim.key);
 	self->claim.key = g_strdup(key);
 	self->claim.order = order;
@@ -396,7 +381,17 @@ static void note_claim(Registration *self, const char *key, gint64 order, gint64
 		  log_text("registry_id", self->registry_id));
 	self->report.claimed_at_ms = created_ms;
 	registration_note_time(self, created_ms, self->claim.creation_sent_ns, received_ns);
-	check_clock(self);
+	/* before the first reservation, compare the clocks: a server with a wrong clock does not
+	 * start, so it makes no reservation and issues no IDs with that clock */
+	ahead_ns = registry_clock_ahead_ns(theirs, system_clock_offset_ns(self->config.clock));
+	if (!self->has_served && self->facts.operation == REGISTRY_CLAIM &&
+	    !(theirs->known && ABS(ahead_ns) <= skew_ns))
+		registration_fail(
+			self, REGISTRY_ERROR_FATAL,
+			"this machine's clock is %.3f s %s %s's; the limit is %.3f s; correct "
+			"the clock, or raise --max-clock-skew",
+			(gdouble)ABS(ahead_ns) / 1e9, ahead_ns > 0 ? "ahead of" : "behind",
+			self->store->name, (gdouble)self->config.max_clock_skew_ms / 1e3);
 	/* extend now, because the commit confirms that the reservation and this record exist
 	 * together */
 	if (self->reservation.is_held)
