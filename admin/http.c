@@ -16,11 +16,9 @@
 #include "common/thread.h"
 #include "core/text.h"
 
-/*
- * libmicrohttpd reads requests and writes replies. A thread in this file drives it, and accepts the
+/* libmicrohttpd reads requests and writes replies. A thread in this file drives it, and accepts the
  * connections itself: libmicrohttpd would accept no connections while it is full, and would not
- * limit the duration of a request.
- */
+ * limit the duration of a request. */
 
 #define MAX_CONNECTIONS  64
 /* Maximum number of connections that were shut down and are not freed yet. While there are this

@@ -5,16 +5,14 @@
 
 #include "admin/request.h"
 
-/*
- * An HTTP server for operators: a table of paths, and a thread that answers requests. Paths support
+/* An HTTP server for operators: a table of paths, and a thread that answers requests. Paths support
  * GET and HEAD; those that draw IDs support GET and POST.
  *
  * One thread serves all connections, at a lower priority than other threads, with a memory limit
  * for each connection. If the maximum number of connections is reached, the connection that has
  * gone longest without an answer is closed. Every connection is closed after 10 s without an
  * answer, unless the server delays the answer. So a client that holds connections open, or that
- * sends or reads slowly, does not block others. Probes are answered before all other requests.
- */
+ * sends or reads slowly, does not block others. Probes are answered before all other requests. */
 typedef struct _AdminHttp AdminHttp;
 
 /* Maximum number of file descriptors that the server uses, not counting the listening sockets. */

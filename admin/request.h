@@ -74,15 +74,13 @@ void admin_reply_take_json(AdminReply *self, JsonObject *object);
 void admin_reply_refuse(AdminReply *self, const AdminRequest *request, guint status,
 			const char *format, ...) G_GNUC_PRINTF(4, 5);
 
-/*
- * Checks the head of a request that libmicrohttpd has read. Version 0.9.75 accepts heads that RFC
+/* Checks the head of a request that libmicrohttpd has read. Version 0.9.75 accepts heads that RFC
  * 9112 forbids. A proxy may interpret the bytes of such a head as a different request.
  *
  * libmicrohttpd reads neither bodies nor cookies: admin_head_begin() puts a Content-Length of 0 and
  * an empty Cookie before the client's, and libmicrohttpd uses the first. Otherwise, libmicrohttpd
  * would itself refuse some lengths, and cookies for which it has no memory, and would send the head
- * of that reply twice.
- */
+ * of that reply twice. */
 typedef struct {
 	const char *fault; /* why the request is not valid; NULL if it is valid */
 	/* the bytes after this request might not be another request, because this one is not valid,

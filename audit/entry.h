@@ -5,8 +5,7 @@
 
 #include "audit/ring.h"
 
-/*
- * The lines of the audit log, in the format of the original service: base64 of an AuditLogEntry in
+/* The lines of the audit log, in the format of the original service: base64 of an AuditLogEntry in
  * Thrift's binary protocol, and a newline. Its fields are 1: i64 id, 2: string useragent, 3: i64
  * tag.
  *
@@ -15,8 +14,7 @@
  * first draw of a producer begins with a random number, and each later draw with the next number.
  *
  * In place of missing entries, the log contains an entry with ID 0 and an empty useragent, which no
- * call can produce. Its tag is the number of missing IDs.
- */
+ * call can produce. Its tag is the number of missing IDs. */
 
 /* Reading */
 

@@ -3,13 +3,11 @@
 
 #include <glib.h>
 
-/*
- * Reports the failures of one sink in the server's log: that it fails, how many IDs are dropped
+/* Reports the failures of one sink in the server's log: that it fails, how many IDs are dropped
  * meanwhile, that it works again, and how many IDs are missing. Each event about lost IDs contains
  * the number since the last one, and is logged at most once in an interval.
  *
- * Only one thread may use it. The caller passes the monotonic time.
- */
+ * Only one thread may use it. The caller passes the monotonic time. */
 typedef struct {
 	const char *sink; /* the name of the sink in the log; borrowed */
 	/* the last event says that the sink fails; any thread can read it */

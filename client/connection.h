@@ -7,13 +7,11 @@
 #include "common/address.h"
 #include "common/tls/client.h"
 
-/*
- * A connection to one server, by TCP with or without TLS, or by a local socket. It transports
+/* A connection to one server, by TCP with or without TLS, or by a local socket. It transports
  * frames: four bytes of length, then a message. There is at most one call at a time, and only one
  * thread at a time may use a connection.
  *
- * Use either the functions that never wait, or the functions that wait within a time limit.
- */
+ * Use either the functions that never wait, or the functions that wait within a time limit. */
 
 typedef enum {
 	CLIENT_CONNECTION_CONNECTING, /* including the TLS handshake */
@@ -49,10 +47,8 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(ClientConnection, client_connection_free)
 /* Returns: the first byte of the last reply, which is valid until the next call */
 const guint8 *client_connection_get_reply(const ClientConnection *self, gsize *out_length);
 
-/*
- * Functions that never wait. The owner calls poll(2) with client_connection_events(), and then
- * client_connection_advance().
- */
+/* Functions that never wait. The owner calls poll(2) with client_connection_events(), and then
+ * client_connection_advance(). */
 
 /* Begins to connect. @tls: (nullable): borrowed; required for an address with TLS. Returns:
  * (transfer full): a connection, or %NULL with UNREACHABLE set, or with TIMEOUT set if the queue of

@@ -6,13 +6,11 @@
 
 #include "common/address.h"
 
-/*
- * Resolves host names with getaddrinfo() in a thread, because getaddrinfo() has no time limit. If a
+/* Resolves host names with getaddrinfo() in a thread, because getaddrinfo() has no time limit. If a
  * resolution is freed early, its thread continues until the resolver gives up.
  *
  * IP addresses and paths of local sockets need no thread. Names are resolved one after the other,
- * so a name that hangs delays only the names after it.
- */
+ * so a name that hangs delays only the names after it. */
 typedef struct _Resolution Resolution;
 
 /* The address to which a socket connects. */

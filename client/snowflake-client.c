@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/*
- * An attempt is a call at one address of a server. If an attempt fails, or does not succeed soon,
+/* An attempt is a call at one address of a server. If an attempt fails, or does not succeed soon,
  * the next one begins: at the next address of the server, then at the other servers. A slow attempt
  * continues meanwhile, and the first reply ends the call. After a pass over all servers there is a
  * pause, and then the next pass, until the time of the call ends. client/call.h defines these
@@ -29,6 +28,7 @@
 #include "common/fork-guard.h"
 #include "common/useragent.h"
 #include "core/random.h"
+#include "core/text.h"
 
 /* pause before the next attempt to connect to a local socket whose queue is full */
 #define FULL_QUEUE_US 10000
@@ -815,12 +815,11 @@ static gboolean begin_draw(SnowflakeClient *self, const char *agent, guint count
 		return FALSE;
 	if (agent == NULL)
 		return client_call_refuse_argument(error, "no useragent");
-	if (length > USERAGENT_MAX_BYTES) {
-		g_set_error(error, SNOWFLAKE_CLIENT_ERROR, SNOWFLAKE_CLIENT_ERROR_INVALID_ARGUMENT,
-			    "the useragent has %zu bytes; the limit is %d", length,
-			    USERAGENT_MAX_BYTES);
-		return FALSE;
-	}
+	if (length > USERAGENT_MAX_BYTES)
+		return text_set_error(error, SNOWFLAKE_CLIENT_ERROR,
+				      SNOWFLAKE_CLIENT_ERROR_INVALID_ARGUMENT,
+				      "the useragent has %zu bytes; the limit is %d", length,
+				      USERAGENT_MAX_BYTES);
 	return count > 0 ||
 	       client_call_refuse_argument(error, "the count is 0; it must be at least 1");
 }

@@ -3,11 +3,9 @@
 
 #include <glib.h>
 
-/*
- * The address of a server, as in options of servers and clients: HOST:PORT, tls:HOST:PORT, or a
+/* The address of a server, as in options of servers and clients: HOST:PORT, tls:HOST:PORT, or a
  * local socket, which is unix:PATH or unix:@NAME. The latter is an abstract socket, which has no
- * file. Names are not resolved here.
- */
+ * file. Names are not resolved here. */
 
 #define ADDRESS_DEFAULT_PORT 7609
 #define ADDRESS_ADMIN_PORT   9990 /* the admin port */

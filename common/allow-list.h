@@ -6,11 +6,9 @@
 
 #include "common/tls/stream.h"
 
-/*
- * The clients that may call, identified by their addresses and by the names in their certificates.
+/* The clients that may call, identified by their addresses and by the names in their certificates.
  * A client must match at least one entry. Clients of local sockets are not checked, because file
- * permissions protect these sockets. Immutable, so any thread can use it.
- */
+ * permissions protect these sockets. Immutable, so any thread can use it. */
 typedef struct {
 	char *text; /* from which the list was parsed */
 	/* private */

@@ -29,10 +29,8 @@ static gboolean is_journal_stderr(void)
 	return strcmp(stream, own) == 0;
 }
 
-/*
- * Each line is one write(2), so that lines of several threads and processes do not mix. If standard
- * error is full, closed or broken, lines are lost and counted, but the server does not wait.
- */
+/* Each line is one write(2), so that lines of several threads and processes do not mix. If standard
+ * error is full, closed or broken, lines are lost and counted, but the server does not wait. */
 
 #define REFUSED_INTERVAL_MS    60000
 #define CONNECTION_INTERVAL_MS 1000 /* anyone who can reach the port can cause these events */

@@ -4,8 +4,7 @@
 #include <glib.h>
 #include <limits.h>
 
-/*
- * The server's log, a sequence of events with fields. On standard error, an event is one line,
+/* The server's log, a sequence of events with fields. On standard error, an event is one line,
  * in logfmt:
  *
  *   2026-01-31T12:00:00.000Z warning event=extend-failed error="no space left on device"
@@ -17,8 +16,7 @@
  * priority for journald: <4>event=....
  *
  * log-events.h lists all events. Thread-safe. Never blocks: a line that cannot be written at once
- * is lost, and counted. A write to a broken pipe raises SIGPIPE, which the program ignores.
- */
+ * is lost, and counted. A write to a broken pipe raises SIGPIPE, which the program ignores. */
 typedef enum {
 #define LOG_EVENT(event, name, level, interval_ms) event,
 #include "common/log-events.h"

@@ -3,11 +3,9 @@
 
 #include <glib.h>
 
-/*
- * The record of a reservation, in ZooKeeper and in a state directory: the end of a worker ID's
+/* The record of a reservation, in ZooKeeper and in a state directory: the end of a worker ID's
  * reservation, and its owner. An end that is read as too early breaks uniqueness, so a damaged
- * record is an error.
- */
+ * record is an error. */
 typedef struct {
 	gint64 end_tick; /* the last reserved tick: "reserved_until_tick" */
 	char *owner;     /* a nonce; "" if the worker ID was released */

@@ -5,8 +5,7 @@
 #include <sys/socket.h>
 #include <sys/un.h>
 
-/*
- * Local stream sockets (AF_UNIX), with paths as in address.h, and the names of sockets of any kind.
+/* Local stream sockets (AF_UNIX), with paths as in address.h, and the names of sockets of any kind.
  */
 
 /* Fills in the address, and returns its length.

@@ -5,10 +5,8 @@
 
 #include "core/id-arithmetic.h"
 
-/*
- * Converts layouts from and to text, and checks whether IDs and their parts fit. id-arithmetic.h
- * defines layouts and their arithmetic.
- */
+/* Converts layouts from and to text, and checks whether IDs and their parts fit. id-arithmetic.h
+ * defines layouts and their arithmetic. */
 
 /* Twitter's layout, the default: 41 bits of milliseconds since 2010-11-04T01:42:54.657Z, 5 bits of
  * datacenter ID, 5 of worker ID, 12 of sequence. */

@@ -33,8 +33,7 @@ void uuid_to_text(Uuid self, char out_text[static UUID_TEXT_SIZE]);
  * @out_uuid: (out): untouched on failure */
 gboolean uuid_parse(const char *text, Uuid *out_uuid, GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
-/*
- * Two kinds of version 7 UUIDs (RFC 9562, section 5.7). Both begin with 48 bits of milliseconds
+/* Two kinds of version 7 UUIDs (RFC 9562, section 5.7). Both begin with 48 bits of milliseconds
  * since the Unix epoch, and sort by them.
  *
  *            48 bits       4   12                            2   62
@@ -47,8 +46,7 @@ gboolean uuid_parse(const char *text, Uuid *out_uuid, GError **error) G_GNUC_WAR
  * and converts back to it.
  *
  * The bits do not show which kind a UUID is. A plain UUID whose time is in the layout's range may
- * also be converted to an ID, but that ID is meaningless.
- */
+ * also be converted to an ID, but that ID is meaningless. */
 #define UUID_COUNTER_BITS 42
 
 /* Returns unix_ts_ms, the 48-bit time of a version 7 UUID. */
@@ -67,14 +65,12 @@ Uuid uuid_from_id(gint64 id, guint64 random);
  * @out_id: (out): the ID that was passed to uuid_from_id(); untouched on failure */
 gboolean uuid_to_id(Uuid uuid, gint64 *out_id, GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
-/*
- * A source of increasing ULIDs (ulid.h), or of increasing UUIDs of the plain kind, for any number
+/* A source of increasing ULIDs (ulid.h), or of increasing UUIDs of the plain kind, for any number
  * of threads. Each is greater than all those that were returned before its draw began. If the clock
  * steps back, the time of the last one is used until the clock is past it.
  *
  * A child of fork() continues in a later millisecond. If another thread was drawing at the time of
- * the fork, the child must not use the generator.
- */
+ * the fork, the child must not use the generator. */
 typedef struct {
 	const Clock *clock;
 	pthread_mutex_t mutex; /* protects the members below */

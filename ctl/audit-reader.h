@@ -3,11 +3,9 @@
 
 #include "audit/entry.h"
 
-/*
- * Reads the entries in audit log files, one file after the other. A damaged line is skipped, and
+/* Reads the entries in audit log files, one file after the other. A damaged line is skipped, and
  * reported on standard error with its file and line number. The memory used does not depend on the
- * length of a file or a line.
- */
+ * length of a file or a line. */
 typedef struct {
 	/* Code outside this module only reads these. */
 	AuditEntry entry;

@@ -4,14 +4,12 @@
 #include "ctl/notes.h"
 #include "ctl/worker.h"
 
-/*
- * Asks the servers in the user's options for their own state and for the list of all servers.
+/* Asks the servers in the user's options for their own state and for the list of all servers.
  *
  * A server's report about itself has priority over reports by other servers. If there are two
  * reports by other servers, the later one is used. A server that cannot report other servers,
  * because its registry does not answer or its version does not support the call, still reports
- * itself.
- */
+ * itself. */
 typedef struct _CtlFleet CtlFleet;
 
 /* Does not connect yet. @with_counts: also request counters, and list servers named by the user

@@ -13,8 +13,7 @@ typedef enum {
 	CTL_INTERRUPTED = 130, /* interrupted by Ctrl-C */
 } CtlStatus;
 
-/*
- * Output of snowflakectl. If standard output cannot be written, the program exits with an error
+/* Output of snowflakectl. If standard output cannot be written, the program exits with an error
  * message; if the reader of a pipe has ended, it exits without a message.
  *
  * With --json, standard output is always JSON. A command that fails, or is interrupted, before it
@@ -22,8 +21,7 @@ typedef enum {
  *
  *   {"error":"127.0.0.1:7609: cannot connect: Connection refused","kind":"unreachable"}
  *
- * A command that has started an array ends it.
- */
+ * A command that has started an array ends it. */
 
 /* Call these two functions first and last. @json: --json is given */
 void ctl_output_begin(gboolean json);
@@ -77,12 +75,10 @@ void ctl_output_add_text(const char *text);
  * has and the array is empty, the error is printed instead. */
 void ctl_output_end_array(gboolean json, gboolean complete);
 
-/*
- * SIGINT and SIGTERM end the program with the signal's status, but not between a print and a flush.
+/* SIGINT and SIGTERM end the program with the signal's status, but not between a print and a flush.
  * The program first writes the closing text, which completes the output. A second signal ends the
  * program immediately, because the reader may have stopped reading. An ignored signal stays
- * ignored.
- */
+ * ignored. */
 
 /* Ends the program with the signal @number, after the closing text if @is_whole. */
 G_NORETURN void ctl_output_end_by_signal(int number, gboolean is_whole);

@@ -3,8 +3,7 @@
 
 #include "ctl/options.h"
 
-/*
- * The options that can also be set in the environment and in config files. For each option, the
+/* The options that can also be set in the environment and in config files. For each option, the
  * first of these sources that sets it applies:
  *
  *   the command line
@@ -12,8 +11,7 @@
  *   the user's config file
  *   the system's config file
  *
- * An empty value in the environment or in a file means the default, regardless of later sources.
- */
+ * An empty value in the environment or in a file means the default, regardless of later sources. */
 
 /* The options that a command uses. Others are not read from the environment or the files. */
 typedef enum {

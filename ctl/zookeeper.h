@@ -4,11 +4,9 @@
 #include "common/zookeeper/hosts.h"
 #include "worker/registration/listing.h"
 
-/*
- * Access to the registry in ZooKeeper for commands. Adds blocking calls to the servers' own store
+/* Access to the registry in ZooKeeper for commands. Adds blocking calls to the servers' own store
  * (worker/zookeeper/store.h), and reads the whole tree as listings. Only one thread may use a
- * session. If the session itself is LOST or REFUSED, it is not opened again.
- */
+ * session. If the session itself is LOST or REFUSED, it is not opened again. */
 typedef struct _CtlZookeeper CtlZookeeper;
 
 #define CTL_ZOOKEEPER_ERROR (ctl_zookeeper_error_quark())

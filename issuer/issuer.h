@@ -6,11 +6,9 @@
 #include "options/options.h"
 #include "worker/keeper.h"
 
-/*
- * The parts that issue IDs in a process: a clock, a generator, and the keeper that claims a worker
+/* The parts that issue IDs in a process: a clock, a generator, and the keeper that claims a worker
  * ID and keeps a lease. Servers and embedded nodes use the same parts, so the same rules apply to
- * their claims, reservations and clocks.
- */
+ * their claims, reservations and clocks. */
 typedef struct {
 	const Options *options;
 	char *nonce;      /* a UUID that no other issuer has */

@@ -8,11 +8,9 @@
 #include "core/layout.h"
 #include "options/options.h"
 
-/*
- * Worker IDs that are derived from a MAC address, an IP address or a host name. No registry keeps
+/* Worker IDs that are derived from a MAC address, an IP address or a host name. No registry keeps
  * them unique. All functions are pure, except worker_id_source_derive(), which reads the machine's
- * settings.
- */
+ * settings. */
 
 /* Returns the @bits least significant bits of @address: for 192.0.2.7 and 8 bits, 7. @bits: 0 to
  * 31 */

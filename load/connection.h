@@ -8,11 +8,9 @@
 #include "common/tls/client.h"
 #include "load/wire.h"
 
-/*
- * A server under load, and its resolved addresses. Its name is resolved once, before the load
+/* A server under load, and its resolved addresses. Its name is resolved once, before the load
  * starts, because the load's threads must not block. Immutable while the threads run; all of them
- * share it.
- */
+ * share it. */
 typedef struct {
 	const Address *address; /* borrowed: the server's address */
 	TlsClient *tls;         /* borrowed; NULL for no TLS */
@@ -27,13 +25,11 @@ LoadServer *load_server_new(const Address *address, TlsClient *tls);
 void load_server_free(LoadServer *self);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(LoadServer, load_server_free)
 
-/*
- * One connection and its calls in flight. Calls are answered in the order in which they were sent,
+/* One connection and its calls in flight. Calls are answered in the order in which they were sent,
  * so their slots form a ring, and the next reply must be for the oldest call. Functions never wait
  * once the connection is open.
  *
- * Code outside this module may only read the members.
- */
+ * Code outside this module may only read the members. */
 typedef struct {
 	/* opens the connection, and then holds its socket and its TLS state */
 	ClientConnection *link;
@@ -54,10 +50,8 @@ typedef struct {
 	gint64 last_id;   /* ID of the last reply, for the driver */
 } LoadConnection;
 
-/*
- * The buffers of a thread, which all of its connections share. Sharing keeps them in the
- * processor's cache, and a connection needs memory only for an incomplete reply.
- */
+/* The buffers of a thread, which all of its connections share. Sharing keeps them in the
+ * processor's cache, and a connection needs memory only for an incomplete reply. */
 typedef struct {
 	guint8 *requests; /* has room for a request per slot */
 	guint8 *bytes;

@@ -8,10 +8,8 @@
 #include "load/connection.h"
 #include "load/tally.h"
 
-/*
- * The due times of calls in an open loop, which do not depend on earlier calls. Call n is due n
- * intervals after the start, so rounding errors do not accumulate.
- */
+/* The due times of calls in an open loop, which do not depend on earlier calls. Call n is due n
+ * intervals after the start, so rounding errors do not accumulate. */
 typedef struct {
 	gint64 start_ns;
 	double interval_ns; /* time between two calls */
@@ -39,8 +37,7 @@ guint64 load_schedule_count(const LoadSchedule *self, gint64 from_ns, gint64 unt
  * @draw: random, 0 to 1 */
 gint64 load_schedule_retry_ns(guint failures, guint n_servers, guint n_connections, double draw);
 
-/*
- * One thread that generates load: an epoll loop with its own connections.
+/* One thread that generates load: an epoll loop with its own connections.
  *
  * Closed loop: every connection keeps calls in flight in all its slots, so each reply is followed
  * by the next call.
@@ -59,8 +56,7 @@ gint64 load_schedule_retry_ns(guint failures, guint n_servers, guint n_connectio
  *
  * After the measurement, no more calls are made. Calls that are in flight, or due but not sent,
  * count as errors unless they are answered within the timeout. The connections are closed at the
- * end.
- */
+ * end. */
 typedef struct _LoadDriver LoadDriver;
 
 #define LOAD_NS_PER_MS G_GINT64_CONSTANT(1000000)

@@ -3,8 +3,7 @@
 
 #include <glib.h>
 
-/*
- * The bytes of calls and replies: Thrift's strict binary protocol, framed, as used by the official
+/* The bytes of calls and replies: Thrift's strict binary protocol, framed, as used by the official
  * clients; or Redis's INCR, for comparison. All bytes of a request except its sequence number are
  * prepared before the run. A good reply is recognised by comparing it with a template.
  *
@@ -12,8 +11,7 @@
  * must contain the number of its call. Redis replies contain no such numbers, so they do not show
  * to which call they belong.
  *
- * Immutable; all threads share one object.
- */
+ * Immutable; all threads share one object. */
 typedef enum {
 	LOAD_WIRE_GET_ID,
 	LOAD_WIRE_GET_IDS,

@@ -6,8 +6,7 @@
 G_BEGIN_DECLS
 #pragma GCC visibility push(default)
 
-/*
- * Embedded nodes issue unique, roughly time-ordered 64-bit IDs in this process. A node issues IDs
+/* Embedded nodes issue unique, roughly time-ordered 64-bit IDs in this process. A node issues IDs
  * like snowflaked, but without a server. It claims a worker ID by the same rules, in the same
  * ZooKeeper ensemble or state directory as the servers and other nodes. It keeps the worker ID
  * reserved and applies the same clock discipline. Therefore, no ID is issued twice, even if clocks
@@ -42,8 +41,7 @@ G_BEGIN_DECLS
  * descriptors. It may only call exec() and draw, which fails. A new node in it could wait forever
  * for a lock that another thread of the parent held.
  *
- * Requires Linux 4.14 or later. C++ programs can include this header.
- */
+ * Requires Linux 4.14 or later. C++ programs can include this header. */
 typedef struct _SnowflakeNode SnowflakeNode;
 
 #define SNOWFLAKE_NODE_DEFAULT_START_TIMEOUT_MS 60000

@@ -5,11 +5,9 @@
 
 #include "options/options.h"
 
-/*
- * The options of snowflaked, some of which are also options of embedded nodes. This table defines
+/* The options of snowflaked, some of which are also options of embedded nodes. This table defines
  * the command line, the config file, the help and the sample config. A test compares it with the
- * manual page.
- */
+ * manual page. */
 
 typedef enum {
 	OPTION_NUMBER, /* gint64 */

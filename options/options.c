@@ -10,11 +10,9 @@
 #include "options/help-text.h"
 #include "options/options-table.h"
 
-/*
- * Each source of values (the table's defaults, the file, the command line) is first read into a
+/* Each source of values (the table's defaults, the file, the command line) is first read into a
  * table of given values, a GHashTable that maps an option's name to a GPtrArray of its texts. The
- * values then replace those of earlier sources. So the same checks apply to every source.
- */
+ * values then replace those of earlier sources. So the same checks apply to every source. */
 
 #define FILE_GROUP "snowflaked"
 

@@ -25,10 +25,8 @@ typedef enum {
 	OPTIONS_WORKER_ID_ORDINAL = -4,
 } OptionsWorkerId;
 
-/*
- * The server's options: defaults, then the config file, then the command line. Each option has a
- * row in options-table.c and a field here.
- */
+/* The server's options: defaults, then the config file, then the command line. Each option has a
+ * row in options-table.c and a field here. */
 typedef struct {
 	/* set only by the command line; if help, version or print_config is set, other options
 	 * keep their defaults */

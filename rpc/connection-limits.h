@@ -17,8 +17,7 @@ typedef struct {
  * without addresses. @fd: used only if the socket is local */
 Origin origin_of_peer(int fd, const struct sockaddr *address);
 
-/*
- * All connections by origin, with the limits per origin and in total. If the server is full, it
+/* All connections by origin, with the limits per origin and in total. If the server is full, it
  * shuts down a connection of the origin with the most connections, if one has been idle for long
  * enough. If all connections of that origin are in use, it refuses the new connection. So no client
  * loses its connection because another client floods the server.

@@ -6,8 +6,7 @@
 #include "common/tls/stream.h"
 #include "rpc/stream.h"
 
-/*
- * One client's socket. A pass reads the bytes that have arrived, answers complete calls within the
+/* One client's socket. A pass reads the bytes that have arrived, answers complete calls within the
  * length of a turn, and writes the replies immediately. Passes use the loop's buffers, so a
  * connection has no buffers between two calls.
  *

@@ -4,10 +4,8 @@
 #include <glib.h>
 #include <stdatomic.h>
 
-/*
- * The server's counters. Each thread counts into its own block, so that threads share no cache
- * line. Readers add up the blocks.
- */
+/* The server's counters. Each thread counts into its own block, so that threads share no cache
+ * line. Readers add up the blocks. */
 
 /* The methods that are counted separately. */
 typedef enum {

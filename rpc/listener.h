@@ -6,8 +6,7 @@
 
 #include "rpc/connection-limits.h"
 
-/*
- * A listening socket, watched in the default main context.
+/* A listening socket, watched in the default main context.
  *
  * If a process is killed, the file of its local socket remains, and no process can listen there
  * until it is removed. So a process that finds such a file tries to connect: if the connection is

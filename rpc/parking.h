@@ -3,8 +3,7 @@
 
 #include "rpc/queues.h"
 
-/*
- * Decides which parked call is tried next, and when.
+/* Decides which parked call is tried next, and when.
  *
  * Calls for IDs wait in two queues, one for single IDs and one for batches. Each queue is served in
  * the order of arrival: only its first call is tried, and while calls wait, new calls for IDs join

@@ -39,8 +39,7 @@ typedef struct {
 	gboolean is_extended; /* see queues_extend_if_late() */
 } QueuePlace;
 
-/*
- * Queues in which the connections of a loop wait. All places in one queue have the same time limit,
+/* Queues in which the connections of a loop wait. All places in one queue have the same time limit,
  * so the first place has the first deadline. An extension preserves this order, because it is not
  * longer than the time limit: see queues_extend_if_late().
  *

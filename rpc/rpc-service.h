@@ -6,8 +6,7 @@
 #include "common/thrift/scanner.h"
 #include "rpc/counters.h"
 
-/*
- * The boundary between the event loops and the service: the limits, the data of a pass, and the
+/* The boundary between the event loops and the service: the limits, the data of a pass, and the
  * functions that answer calls. The loop passes an RpcPass to the service, which stores the results
  * in it; no function keeps a pointer to an RpcPass.
  */
@@ -56,10 +55,8 @@ typedef struct {
 	gint64 wait_ns;
 } RpcWait;
 
-/*
- * One pass of a connection: its loop runs it once, to answer the calls that have arrived.
- * Initialise it with zeros.
- */
+/* One pass of a connection: its loop runs it once, to answer the calls that have arrived.
+ * Initialise it with zeros. */
 typedef struct {
 	/* from the loop */
 	RpcAllowance allowance;

@@ -10,11 +10,9 @@
 #include "rpc/listener.h"
 #include "rpc/loop.h"
 
-/*
- * The Thrift server: listens, accepts in the thread of the default main context, and adds each
+/* The Thrift server: listens, accepts in the thread of the default main context, and adds each
  * connection to the loop with the fewest connections. Only that thread may call these functions,
- * unless their comment says otherwise.
- */
+ * unless their comment says otherwise. */
 typedef struct _RpcServer RpcServer;
 
 typedef struct {

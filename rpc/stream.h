@@ -5,8 +5,7 @@
 
 #include "rpc/rpc-service.h"
 
-/*
- * Handles the bytes of one connection, but not its socket: finds messages, and answers them one by
+/* Handles the bytes of one connection, but not its socket: finds messages, and answers them one by
  * one while there is time and room.
  *
  * The first bytes show which of six wire forms the client uses. Let b0 be the first byte, L the
@@ -21,8 +20,7 @@
  * The first message determines the framing for the whole connection, but each message can use a
  * different protocol. The connection is closed at the first byte that cannot be Thrift. If the
  * client speaks another known protocol, the reason names it, so that the log distinguishes a wrong
- * port from an attack. HTTP requests get an HTTP reply.
- */
+ * port from an attack. HTTP requests get an HTTP reply. */
 typedef enum { FRAMING_UNKNOWN, FRAMING_FRAMED, FRAMING_UNFRAMED } Framing;
 
 typedef struct {

@@ -5,8 +5,7 @@
 #include <stdatomic.h>
 #include <string.h>
 
-/*
- * The number of IDs by agent. The first AGENT_COUNTERS_MOST agents are counted separately, all
+/* The number of IDs by agent. The first AGENT_COUNTERS_MOST agents are counted separately, all
  * others together, because clients choose their agent and memory is bounded.
  *
  * Each thread counts into its own block. A block remembers the agent that it counted last. Only a

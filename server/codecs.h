@@ -4,16 +4,14 @@
 #include "common/thrift/types.h"
 #include "server/service.h"
 
-/*
- * The handler of an event loop, and its two codecs: a codec reads each call, a Service answers it
+/* The handler of an event loop, and its two codecs: a codec reads each call, a Service answers it
  * (service_answer()), and the same codec writes the answer.
  *
  * The fast path handles the usual calls: get_id, get_ids, get_id_runs, get_worker and the three
  * legacy calls that return a number. They must be in strict binary, framed or not, with every
  * argument in its usual place. It leaves all other bytes to the Thrift codec, which uses Thrift's
  * generated code and supports every call in every protocol. Both codecs write the same bytes; a
- * test compares them.
- */
+ * test compares them. */
 
 /* One of the usual calls. */
 typedef struct _UsualCall UsualCall;

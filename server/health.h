@@ -3,10 +3,8 @@
 
 #include "server/service.h"
 
-/*
- * Determines whether a server is alive, for supervisors that restart it, and whether it is healthy
- * and ready, for load balancers. Thread-safe.
- */
+/* Determines whether a server is alive, for supervisors that restart it, and whether it is healthy
+ * and ready, for load balancers. Thread-safe. */
 typedef struct {
 	const ServiceConfig *service;
 	gint64 check_ms; /* interval of the watchdog's checks; set before there are other threads */

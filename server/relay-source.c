@@ -414,11 +414,6 @@ static const SourceOps OPS = {
 	.stop = relay_stop,
 };
 
-RelaySource *relay_source_of(Source *source)
-{
-	return source->ops == &OPS ? (RelaySource *)source : NULL;
-}
-
 RelaySource *relay_source_new(const Options *options, const char *nonce,
 			      const RelayListener *listener, GError **error)
 {
@@ -478,7 +473,7 @@ Source *relay_source_get(RelaySource *self)
 	return &self->source;
 }
 
-PoolUpstream *relay_source_pool(const RelaySource *self)
+PoolUpstream *relay_source_pool(Source *source)
 {
-	return self->pool;
+	return source->ops == &OPS ? relay_of(source)->pool : NULL;
 }

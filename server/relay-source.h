@@ -5,8 +5,7 @@
 #include "options/options.h"
 #include "server/source.h"
 
-/*
- * A source that hands out the IDs of other servers: it holds no worker ID and reserves nothing.
+/* A source that hands out the IDs of other servers: it holds no worker ID and reserves nothing.
  *
  * Single IDs are taken from the pool's prefetch buffer. Batches are requested from a server,
  * because the IDs in a reply must come from one server, and the buffer can contain IDs from several
@@ -36,11 +35,9 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(RelaySource, relay_source_free)
 
 Source *relay_source_get(RelaySource *self);
 
-/* Returns: (nullable): @source as a relay; NULL if it is not a relay. */
-RelaySource *relay_source_of(Source *source);
-
-/* Returns the pool, for its view and its statistics. Borrowed. */
-PoolUpstream *relay_source_pool(const RelaySource *self);
+/* Returns: (nullable): the pool of a relay, for its view and its statistics; NULL if @source is not
+ * a relay. Borrowed. */
+PoolUpstream *relay_source_pool(Source *source);
 
 /* Joins runs. @runs: (element-type SnowflakeClientIdRun): one or more, from one draw of a server
  * @out_run: (out): all of their IDs as a single run; untouched on failure. Returns: %FALSE if they

@@ -13,18 +13,15 @@
 #include "server/service.h"
 #include "server/watchdog.h"
 
-/*
- * Sockets that already listen when the process starts. They were opened, and are kept open, by
+/* Sockets that already listen when the process starts. They were opened, and are kept open, by
  * systemd or by another program that started the process. While no server runs, clients can connect
- * there, and wait for the next server. See sd_listen_fds(3).
- */
+ * there, and wait for the next server. See sd_listen_fds(3). */
 typedef struct {
 	GArray *thrift; /* (element-type int): descriptors for calls; TCP or local */
 	GArray *admin;  /* (element-type int): descriptors named "admin"; TCP */
 } PassedSockets;
 
-/*
- * A server, which consists of the parts below. main.c runs it.
+/* A server, which consists of the parts below. main.c runs it.
  *
  * A server stops in these steps:
  *

@@ -12,12 +12,10 @@
 #include "server/source.h"
 #include "server/wait-or-refuse.h"
 
-/*
- * Decides whether a call is answered, waits or is refused: see service_answer(). The codecs read
+/* Decides whether a call is answered, waits or is refused: see service_answer(). The codecs read
  * the call and write its answer (codecs.h).
  *
- * Each thread that answers calls has its own Service.
- */
+ * Each thread that answers calls has its own Service. */
 typedef struct _Service Service;
 
 /* The largest batch of get_ulids and get_uuids, regardless of --max-batch: generated code creates

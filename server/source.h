@@ -7,10 +7,8 @@
 #include "core/generator.h"
 #include "worker/keeper.h"
 
-/*
- * The interface from which a server draws its IDs: an issuer (issuer-source.h) or a relay
- * (relay-source.h). Any thread can call the functions, unless their comment says otherwise.
- */
+/* The interface from which a server draws its IDs: an issuer (issuer-source.h) or a relay
+ * (relay-source.h). Any thread can call the functions, unless their comment says otherwise. */
 typedef struct _Source Source;
 
 /* The slot in which a thread waits for its batch request. Each source defines its own type. */

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/*
- * Reads calls into Thrift's generated structs, and writes replies from them. The generated
+/* Reads calls into Thrift's generated structs, and writes replies from them. The generated
  * processor is not used, because it reads, answers and writes in one function, so that a call that
  * waits would have to be read again.
  *
@@ -141,26 +140,6 @@ static void span_protocol_init_class(gpointer klass, gpointer data G_GNUC_UNUSED
 	THRIFT_PROTOCOL_CLASS(klass)->read_string = span_protocol_read_string;
 }
 
-static void span_types_register(void)
-{
-	static gsize once;
-
-	if (!g_once_init_enter(&once))
-		return;
-	span_types.transport = g_type_register_static_simple(
-		THRIFT_TYPE_TRANSPORT, "SpanTransport", sizeof(ThriftTransportClass),
-		span_transport_init_class, sizeof(SpanTransport), NULL, G_TYPE_FLAG_NONE);
-	span_types.binary = g_type_register_static_simple(
-		THRIFT_TYPE_BINARY_PROTOCOL, "SpanBinaryProtocol",
-		sizeof(ThriftBinaryProtocolClass), span_protocol_init_class,
-		sizeof(ThriftBinaryProtocol), NULL, G_TYPE_FLAG_NONE);
-	span_types.compact = g_type_register_static_simple(
-		THRIFT_TYPE_COMPACT_PROTOCOL, "SpanCompactProtocol",
-		sizeof(ThriftCompactProtocolClass), span_protocol_init_class,
-		sizeof(ThriftCompactProtocol), NULL, G_TYPE_FLAG_NONE);
-	g_once_init_leave(&once, 1);
-}
-
 /* Methods */
 
 /* Maximum length of a name. Longer names are unknown. */
@@ -208,10 +187,24 @@ struct _ThriftCodec {
 
 ThriftCodec *thrift_codec_new(Counters *counters)
 {
+	static gsize once;
 	ThriftCodec *self = g_new0(ThriftCodec, 1);
 
+	if (g_once_init_enter(&once)) {
+		span_types.transport = g_type_register_static_simple(
+			THRIFT_TYPE_TRANSPORT, "SpanTransport", sizeof(ThriftTransportClass),
+			span_transport_init_class, sizeof(SpanTransport), NULL, G_TYPE_FLAG_NONE);
+		span_types.binary = g_type_register_static_simple(
+			THRIFT_TYPE_BINARY_PROTOCOL, "SpanBinaryProtocol",
+			sizeof(ThriftBinaryProtocolClass), span_protocol_init_class,
+			sizeof(ThriftBinaryProtocol), NULL, G_TYPE_FLAG_NONE);
+		span_types.compact = g_type_register_static_simple(
+			THRIFT_TYPE_COMPACT_PROTOCOL, "SpanCompactProtocol",
+			sizeof(ThriftCompactProtocolClass), span_protocol_init_class,
+			sizeof(ThriftCompactProtocol), NULL, G_TYPE_FLAG_NONE);
+		g_once_init_leave(&once, 1);
+	}
 	self->counters = counters;
-	span_types_register();
 	self->transport = g_object_new(span_types.transport, NULL);
 	self->binary = g_object_new(span_types.binary, "transport", self->transport, NULL);
 	self->compact = g_object_new(span_types.compact, "transport", self->transport, NULL);

@@ -6,8 +6,7 @@
 #include "server/source.h"
 #include "worker/file/disk-call.h"
 
-/*
- * Watches for threads that hang. Each time a check finds that every thread has made progress, it
+/* Watches for threads that hang. Each time a check finds that every thread has made progress, it
  * notifies systemd's watchdog and Health. Hanging disk calls of the state directory are logged: the
  * thread that makes such a call is blocked, so the main thread checks for them once a second.
  *

@@ -5,8 +5,7 @@
 
 #include "worker/registry.h"
 
-/*
- * The rules by which the clock for IDs follows, ignores or waits for the system clock, which others
+/* The rules by which the clock for IDs follows, ignores or waits for the system clock, which others
  * can set. The keeper regularly measures the difference, and calls these functions to judge it.
  * Slewing changes both clocks equally, so only steps are detected.
  *
@@ -16,8 +15,7 @@
  *
  * If the registry has no clock, a step back is adopted at once: the generator absorbs it or
  * refuses. A small step forward is also adopted at once. A large one would affect every ID and
- * reservation, so it is held until it has lasted for a while.
- */
+ * reservation, so it is held until it has lasted for a while. */
 
 /* If the registry has no clock, a jump that is undone within this time has no effect. */
 #define CLOCK_DISCIPLINE_HOLD_US (10 * G_USEC_PER_SEC)

@@ -5,12 +5,10 @@
 
 #include "worker/keeper.h"
 
-/*
- * Pure functions that compute the keeper's next action, its state and its pauses from the facts
+/* Pure functions that compute the keeper's next action, its state and its pauses from the facts
  * that it knows.
  *
- * Times in us are monotonic. Ticks are those of the disciplined clock.
- */
+ * Times in us are monotonic. Ticks are those of the disciplined clock. */
 typedef struct {
 	gint64 now_us;
 	gint64 now_tick;
@@ -82,23 +80,16 @@ gboolean keeper_plan_may_follow(KeeperState state, KeeperState next);
  * above. */
 gint64 keeper_plan_ids_at_us(const KeeperPlanFacts *facts);
 
-/**
- * keeper_plan_backoff_us:
- * @failures: consecutive failures, 1 or more
+/* @failures: consecutive failures, 1 or more
  * @jitter: in [0, 1), at random
- *
  * Returns: the pause before the next attempt: 50 ms after one failure, then up to twice the
- * previous pause, at most 1 s
- */
+ * previous pause, at most 1 s */
 gint64 keeper_plan_backoff_us(guint failures, gdouble jitter);
 
-/**
- * keeper_plan_list_pause_us:
- * @n_workers: number of workers in the last list, all of which request lists; 0 if there was no
+/* @n_workers: number of workers in the last list, all of which request lists; 0 if there was no
  * list
  * @n_reads: number of reads for the last list; 0 if there was no list
  * @jitter: in [0, 1), at random
- *
  * Returns: the pause before an unrequested list: a quarter of a second per read, or a millisecond
  * per read and worker, whichever is longer; at least 150 s. So a server makes at most 4 reads per
  * second, and a fleet at most 1,000. The jitter at most doubles the pause, so that servers that

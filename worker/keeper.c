@@ -13,12 +13,10 @@
 #include "worker/file/disk-call.h"
 #include "worker/keeper-plan.h"
 
-/*
- * In each round the thread disciplines the clock, continues the current operation of the registry,
+/* In each round the thread disciplines the clock, continues the current operation of the registry,
  * updates the facts, and publishes the resulting state. Then it begins the planned action, or
  * sleeps. The outcome of an operation is a fact for the next round. Other threads set requests
- * (is_demanded, stop_by_us, list_wanted), wake the thread, and read the published values.
- */
+ * (is_demanded, stop_by_us, list_wanted), wake the thread, and read the published values. */
 
 #define DISCIPLINE_INTERVAL_US (100 * G_TIME_SPAN_MILLISECOND)
 #define ASK_INTERVAL_US        G_USEC_PER_SEC
@@ -192,13 +190,22 @@ static void judge_clock(Keeper *self, gboolean is_new_reading)
 	}
 }
 
-/* Logs if the registry's clock differs too much from this clock, and there is no step that could be
- * adopted. */
-static void check_difference(Keeper *self)
+static void discipline_clock(Keeper *self)
 {
-	gint64 offset_ns = system_clock_offset_ns(self->clock);
-	gint64 ahead_ns = registry_clock_ahead_ns(&self->report.clock, offset_ns);
+	const RegistryClock *clock = &self->report.clock;
+	gint64 ahead_ns;
+	gboolean is_new_reading = clock->known != self->judged_by.known ||
+				  clock->min_offset_ns != self->judged_by.min_offset_ns ||
+				  clock->max_offset_ns != self->judged_by.max_offset_ns;
 
+	if (self->facts.now_us < self->discipline_at_us && !is_new_reading)
+		return;
+	self->judged_by = *clock;
+	self->discipline_at_us = self->facts.now_us + DISCIPLINE_INTERVAL_US;
+	judge_clock(self, is_new_reading);
+
+	/* log if the clocks differ too much, and there is no step that could be adopted */
+	ahead_ns = registry_clock_ahead_ns(clock, system_clock_offset_ns(self->clock));
 	/* request a reading, because without a lease, nothing is written whose answer contains the
 	 * time */
 	if (self->clock_differs &&
@@ -212,21 +219,6 @@ static void check_difference(Keeper *self)
 		 * repeatedly */
 		self->clock_differs = FALSE;
 	}
-}
-
-static void discipline_clock(Keeper *self)
-{
-	const RegistryClock *clock = &self->report.clock;
-	gboolean is_new_reading = clock->known != self->judged_by.known ||
-				  clock->min_offset_ns != self->judged_by.min_offset_ns ||
-				  clock->max_offset_ns != self->judged_by.max_offset_ns;
-
-	if (self->facts.now_us < self->discipline_at_us && !is_new_reading)
-		return;
-	self->judged_by = *clock;
-	self->discipline_at_us = self->facts.now_us + DISCIPLINE_INTERVAL_US;
-	judge_clock(self, is_new_reading);
-	check_difference(self);
 }
 
 static void read_clock(Keeper *self)
@@ -643,32 +635,27 @@ static void handle_claim_result(Keeper *self, RegistryResult *result)
 	}
 }
 
-static void note_extended(Keeper *self, gint64 end_tick)
+static void handle_extension_result(Keeper *self, RegistryResult *result)
 {
-	const KeeperPlanFacts *facts = &self->facts;
+	KeeperPlanFacts *facts = &self->facts;
 	gint64 end_us = facts->now_us + (facts->end_tick + 1 - facts->now_tick) * facts->tick_us;
 	gint64 now_us = g_get_monotonic_time();
 	gint64 since_us = facts->failures > 0 ? self->failing_since_us : facts->busy_since_us;
 	/* the extension took longer than the reservation lasted */
 	gboolean was_late = facts->busy_since_us < end_us && now_us >= end_us;
-
-	if (facts->failures > 0 || was_late)
-		log_event(LOG_EXTEND_RECOVERED, log_number("failures", facts->failures),
-			  log_number("failed_ms", (now_us - since_us) / G_TIME_SPAN_MILLISECOND));
-	lease_extend(self->lease, end_tick);
-	log_written(self, end_tick);
-	note_reservation(self, self->next_length_ms, self->next_cursor, facts->busy_since_us);
-	publish_reservation(self, end_tick);
-}
-
-static void handle_extension_result(Keeper *self, RegistryResult *result)
-{
-	KeeperPlanFacts *facts = &self->facts;
 	const GError *error = result->error;
 
 	publish_extending_fails(self, error != NULL);
 	if (error == NULL) {
-		note_extended(self, result->end_tick);
+		if (facts->failures > 0 || was_late)
+			log_event(LOG_EXTEND_RECOVERED, log_number("failures", facts->failures),
+				  log_number("failed_ms",
+					     (now_us - since_us) / G_TIME_SPAN_MILLISECOND));
+		lease_extend(self->lease, result->end_tick);
+		log_written(self, result->end_tick);
+		note_reservation(self, self->next_length_ms, self->next_cursor,
+				 facts->busy_since_us);
+		publish_reservation(self, result->end_tick);
 	} else if (g_error_matches(error, REGISTRY_ERROR, REGISTRY_ERROR_FATAL)) {
 		stop_retrying(self, g_steal_pointer(&result->error));
 	} else if (!facts->is_stopping) {
@@ -985,21 +972,6 @@ void keeper_ask_to_stop(Keeper *self, gint64 by_us)
 	pthread_mutex_unlock(&self->mutex);
 }
 
-static void log_release_hangs(Keeper *self, gint64 timeout_ms)
-{
-	g_autofree char *disk = disk_call_describe_hanging(timeout_ms * G_TIME_SPAN_MILLISECOND);
-	g_autofree char *error =
-		g_strdup_printf("no worker ID within %" G_GINT64_FORMAT " ms%s%s", timeout_ms,
-				disk != NULL ? ": " : "", disk != NULL ? disk : "");
-	g_autofree char *end = NULL;
-	KeeperStatus status;
-
-	keeper_get_status(self, &status);
-	end = status.reserved_until_ms != 0 ? text_time_ms(status.reserved_until_ms)
-					    : g_strdup("none");
-	log_event(LOG_RELEASE_FAILED, log_text("error", error), log_text("reserved_until", end));
-}
-
 gboolean keeper_stop(Keeper *self, gint64 timeout_ms)
 {
 	gint64 by_us = g_get_monotonic_time() + timeout_ms * G_TIME_SPAN_MILLISECOND;
@@ -1016,7 +988,19 @@ gboolean keeper_stop(Keeper *self, gint64 timeout_ms)
 		finished = self->finished;
 		pthread_mutex_unlock(&self->mutex);
 		if (!finished) {
-			log_release_hangs(self, timeout_ms);
+			g_autofree char *disk =
+				disk_call_describe_hanging(timeout_ms * G_TIME_SPAN_MILLISECOND);
+			g_autofree char *error = g_strdup_printf(
+				"no worker ID within %" G_GINT64_FORMAT " ms%s%s", timeout_ms,
+				disk != NULL ? ": " : "", disk != NULL ? disk : "");
+			g_autofree char *end = NULL;
+			KeeperStatus status;
+
+			keeper_get_status(self, &status);
+			end = status.reserved_until_ms != 0 ? text_time_ms(status.reserved_until_ms)
+							    : g_strdup("none");
+			log_event(LOG_RELEASE_FAILED, log_text("error", error),
+				  log_text("reserved_until", end));
 			return FALSE;
 		}
 		pthread_join(self->thread, NULL);

@@ -5,8 +5,7 @@
 
 #include "client/snowflake-client.h"
 
-/*
- * The registry, which stores reservations: the worker ID of each server, and the last tick
+/* The registry, which stores reservations: the worker ID of each server, and the last tick
  * reserved.
  *
  * It is an interface. file/registry.c implements it in a directory of this machine,
@@ -24,8 +23,7 @@
  *    record is read again.
  *
  * 4. Records are never deleted. A record that does not parse is an error, and never means an end of
- *    0.
- */
+ *    0. */
 
 #define REGISTRY_ERROR (registry_error_quark())
 GQuark registry_error_quark(void);
@@ -149,29 +147,21 @@ typedef struct {
 typedef struct _Registry Registry;
 
 typedef struct {
-	/**
-	 * begin:
-	 * @ticks: claim: the length of the reservation, from the tick of the write; extension: its
-	 *   end; release: the tick of the last ID issued, or the tick before the first reserved one
-	 *
-	 * Begins an operation. While the registry is unreachable, a release ends with FAILED at
+	/* Begins an operation. While the registry is unreachable, a release ends with FAILED at
 	 * once or, if the server is stopping, at poll()'s stop_by_us. After a failed release, the
 	 * worker ID is quarantined until the reservation's end.
+	 * @ticks: claim: the length of the reservation, from the tick of the write; extension: its
+	 * end; release: the tick of the last ID issued, or the tick before the first reserved one
 	 */
 	void (*begin)(Registry *self, RegistryOperation operation, gint64 ticks);
-	/**
-	 * poll:
+	/* Continues the operation in progress and the registry's own maintenance. Blocks no longer
+	 * than a write to a local disk.
 	 * @now_tick: the current tick, within the layout: 0 to layout_max_tick()
 	 * @stop_by_us: monotonic time until which a stopping server waits; 0 if the server is not
 	 * stopping
 	 * @out_report: (out): all members are set
-	 *
-	 * Continues the operation in progress and the registry's own maintenance. Blocks no longer
-	 * than a write to a local disk.
-	 *
 	 * Returns: whether the operation in progress has ended; without an operation, whether the
-	 *   held reservation is LOST
-	 */
+	 * held reservation is LOST */
 	gboolean (*poll)(Registry *self, gint64 now_tick, gint64 stop_by_us,
 			 RegistryReport *out_report);
 	/* Tells the current operation, if there is one, to end without waiting. poll() returns its

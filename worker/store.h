@@ -3,8 +3,7 @@
 
 #include <glib.h>
 
-/*
- * The store of a registration: a few hundred small records, each with a version, that servers
+/* The store of a registration: a few hundred small records, each with a version, that servers
  * share. registration/ contains the protocol that uses it, and zookeeper/store.h an implementation.
  *
  * Here, a record is any entry of the store: the layout, the limits, a floor, a claim record, a
@@ -22,8 +21,7 @@
  * - S4 After UNSURE a commit can take place at any time, or never.
  *
  * Uniqueness does not rely on ephemeral records, watches, the store's clock, or on list() as a
- * snapshot.
- */
+ * snapshot. */
 typedef struct _Store Store;
 
 typedef enum {

@@ -8,8 +8,7 @@
 #include "client/pool/ring.h"
 #include "client/snowflake-pool.h"
 
-/*
- * The prefetch buffer of a pool: a ring of runs, and a slot for each thread that takes. A slot
+/* The prefetch buffer of a pool: a ring of runs, and a slot for each thread that takes. A slot
  * contains a chunk of a run, which only its thread uses. So most takes access no memory that other
  * threads write. A thread that finds no IDs waits here for the refill thread.
  *
@@ -19,8 +18,7 @@
  *
  * Ageing: the refill thread gives each run the number of its batch, and sets the oldest batch that
  * may be handed out. The number is loaded with relaxed memory order, because uniqueness does not
- * depend on it: a take may see the new number slightly later.
- */
+ * depend on it: a take may see the new number slightly later. */
 
 #define POOL_BUFFER_MAX_SLOTS 4096 /* threads beyond this number take each ID from the ring */
 #define POOL_BUFFER_MAX_CHUNK 256  /* large enough to make the cost of the ring negligible */
@@ -28,11 +26,9 @@
 #define POOL_WAIT_TEXT_BYTES 512
 #define POOL_WAIT_NO_ANSWER  "no server has replied yet" /* used if no other reason is known */
 
-/*
- * No wake-up is lost. A waiting thread increments the count, and then tries to take again. The
+/* No wake-up is lost. A waiting thread increments the count, and then tries to take again. The
  * refill thread puts IDs, and then reads the count. Both change the count atomically, so one of
- * them is first: either the refill thread sees the count, or the waiting thread sees the IDs.
- */
+ * them is first: either the refill thread sees the count, or the waiting thread sees the IDs. */
 typedef struct {
 	pthread_mutex_t mutex;
 	pthread_cond_t changed;

@@ -6,12 +6,10 @@
 #include "client/pool/config.h"
 #include "client/resolver.h"
 
-/*
- * The endpoints to which a pool can connect: their discovery, and the backoff of each. Only
+/* The endpoints to which a pool can connect: their discovery, and the backoff of each. Only
  * one thread may use them. The caller passes the time.
  *
- * A change of one endpoint, and a draw, take logarithmic time in the number of endpoints.
- */
+ * A change of one endpoint, and a draw, take logarithmic time in the number of endpoints. */
 
 /* An instant that is never reached. Pools use CLOCK_BOOTTIME, so that IDs also age while the
  * machine is suspended. */
@@ -91,10 +89,8 @@ void pool_endpoint_identify(PoolEndpoint *self, const SnowflakeClientWorker *wor
 /* Returns: a random number from 0 to @below - 1 */
 guint pool_endpoints_random(PoolEndpoints *self, guint below);
 
-/*
- * Discovers the endpoints of a pool: configured servers, servers that one of them lists, and the
- * addresses of their host names. Only one thread may use it, under fork_guard_lock().
- */
+/* Discovers the endpoints of a pool: configured servers, servers that one of them lists, and the
+ * addresses of their host names. Only one thread may use it, under fork_guard_lock(). */
 
 /* Members are private. */
 typedef struct {

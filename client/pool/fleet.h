@@ -8,10 +8,8 @@
 #include "client/pool/endpoints.h"
 #include "client/pool/server.h"
 
-/*
- * The policy of a pool or a relay: the choice of servers, the order of draws, failover and
- * exclusion. Only the refill thread may use it, under fork_guard_lock().
- */
+/* The policy of a pool or a relay: the choice of servers, the order of draws, failover and
+ * exclusion. Only the refill thread may use it, under fork_guard_lock(). */
 
 #define POOL_FLEET_MAX_SERVERS 4
 

@@ -8,11 +8,9 @@
 #include "client/pool/fleet.h"
 #include "client/pool/watch.h"
 
-/*
- * The refill thread, which fills the prefetch buffer. It draws IDs as fast as they are taken,
+/* The refill thread, which fills the prefetch buffer. It draws IDs as fast as they are taken,
  * discards IDs that are too old, and manages the fleet. The fleet chooses servers; this thread
- * decides when to draw, and how many IDs to draw.
- */
+ * decides when to draw, and how many IDs to draw. */
 typedef struct _PoolRefill PoolRefill;
 
 /* The arguments must outlive the object.
@@ -44,8 +42,7 @@ void pool_refill_get_statistics(const PoolRefill *self, SnowflakePoolStatistics 
  */
 gint64 pool_refill_run_pass(PoolRefill *self, struct pollfd *out_fds, guint *out_count);
 
-/*
- * Computes the number of IDs to prefetch from the take rate. The functions are pure. All times are
+/* Computes the number of IDs to prefetch from the take rate. The functions are pure. All times are
  * in microseconds of one clock.
  *
  * The rate is a moving average that rises quickly and falls more slowly. It cannot exceed the rate
@@ -76,14 +73,12 @@ void pool_rate_observe(PoolRate *self, gint64 now_us, guint64 gone, gboolean is_
 /* Returns: the number of IDs to prefetch for the next @span_us; 0 if no IDs are being taken */
 guint pool_rate_target(const PoolRate *self, gint64 span_us);
 
-/*
- * The ages of prefetched IDs. IDs that were requested within 1/64 of the maximum age form one
+/* The ages of prefetched IDs. IDs that were requested within 1/64 of the maximum age form one
  * batch, which is as old as its first ID. So an ID may be discarded slightly early, but never late.
  * Batches are numbered from 1. The functions are pure.
  *
  * The IDs of a slow reply may be older than the previous batch. When they are too old, the previous
- * batch is discarded too.
- */
+ * batch is discarded too. */
 
 #define POOL_AGES_BATCHES 128
 

@@ -7,10 +7,9 @@
 #include "client/connection.h"
 #include "client/pool/endpoints.h"
 
-/*
- * A server to which a pool is connected: whether it is fit, its round-trip time, and its supported
- * calls. There is at most one call at a time. Only one thread may use it, under fork_guard_lock().
- */
+/* A server to which a pool is connected: whether it is fit, its round-trip time, and its supported
+ * calls. There is at most one call at a time. Only one thread may use it, under
+ * fork_guard_lock(). */
 
 typedef struct _PoolBatchRequest PoolBatchRequest; /* opaque here */
 

@@ -9,8 +9,7 @@
 #include "client/pool/fleet.h"
 #include "client/pool/upstream.h"
 
-/*
- * The state that the refill thread shares with a relay: takes that found no IDs, batch requests,
+/* The state that the refill thread shares with a relay: takes that found no IDs, batch requests,
  * the state of the fleet, and its list of servers. See upstream.h.
  *
  * No wake-up is lost. A take that finds no IDs sets a mark, and then tries to take again. The

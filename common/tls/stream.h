@@ -5,11 +5,9 @@
 
 #include "common/tls/context.h"
 
-/*
- * TLS on a connected non-blocking socket. No function blocks: if one fails with EAGAIN, the caller
+/* TLS on a connected non-blocking socket. No function blocks: if one fails with EAGAIN, the caller
  * waits for the member events before the next call. The caller owns the socket, and closes it after
- * the stream is freed. Only one thread at a time can use a stream.
- */
+ * the stream is freed. Only one thread at a time can use a stream. */
 typedef struct {
 	/* Code outside this module may only read these. */
 	short events; /* after EAGAIN: the events to wait for, POLLIN or POLLOUT */

@@ -6,8 +6,7 @@
 #include "common/reservation-record.h"
 #include "core/layout.h"
 
-/*
- * The paths and the contents of znodes, for the server that writes them and the tool that reads
+/* The paths and the contents of znodes, for the server that writes them and the tool that reads
  * them:
  *
  *   ROOT/registry                              the ID of the registry
@@ -101,15 +100,13 @@ char *znode_floor_to_json(const ZnodeFloor *floor);
 gboolean znode_floor_from_json(const char *text, gsize length, const Layout *layout,
 			       ZnodeFloor *out_floor, GError **error);
 
-/*
- * The ACL of a znode is a list of entries, each with a scheme, an ID and permissions. A client that
+/* The ACL of a znode is a list of entries, each with a scheme, an ID and permissions. A client that
  * matches an entry has the entry's permissions. ACLs are not inherited. The ACL of the parent
  * determines who can create and delete a znode.
  *
  * A znode is open if an entry of the scheme "world", which matches every client, permits more than
  * reading. Entries that name a user (digest, sasl, x509, ip) are an administrator's decision, so
- * they are not changed.
- */
+ * they are not changed. */
 
 /* Returns whether an entry makes a znode open. @permissions: ZooKeeper's permission bits */
 gboolean znode_acl_is_open(const char *scheme, gint permissions);

@@ -4,8 +4,7 @@
 #include "core/layout.h"
 #include "worker/registry.h"
 
-/*
- * A registry in a directory of this machine. For each datacenter and worker ID, it contains a lock
+/* A registry in a directory of this machine. For each datacenter and worker ID, it contains a lock
  * file, worker-D-W.lock, and a record, worker-D-W.json (common/reservation-record.h); see
  * state-directory.h. Reservations are short, and are extended only while IDs are drawn. So a killed
  * server can restart after at most a second, and an idle server writes nothing.
@@ -32,14 +31,9 @@ typedef struct {
 	const char *machine_id;
 } FileRegistryConfig;
 
-/**
- * file_registry_new:
+/* Does not access the directory before the first claim, which takes the lock. free() releases it.
  * @config: copied
- *
- * Does not access the directory before the first claim, which takes the lock. free() releases it.
- *
- * Returns: (transfer full): a registry that stores reservations in a directory of this machine
- */
+ * Returns: (transfer full): a registry that stores reservations in a directory of this machine */
 Registry *file_registry_new(const FileRegistryConfig *config);
 
 /* Returns: (transfer full): the absolute path of the directory that is used if --state-directory is

@@ -4,12 +4,10 @@
 #include "core/layout.h"
 #include "worker/store.h"
 
-/*
- * The floor of a datacenter, as read from the store. No lease begins at or before it, so it is the
+/* The floor of a datacenter, as read from the store. No lease begins at or before it, so it is the
  * lower limit of each claim. An operator raises it after the store has been restored from a backup:
  * reservations since the backup are unknown, but all of them end before the floor. All functions
- * are pure.
- */
+ * are pure. */
 typedef struct {
 	gint64 tick; /* no lease begins at or before this tick */
 	/* the latest tick that any server's clock may have reached when the floor was raised */

@@ -8,15 +8,13 @@
 #include "worker/registration/registration.h"
 #include "worker/registration/worker-id-choice.h"
 
-/*
- * The data of a server's registration. Only the keeper's thread may use it.
+/* The data of a server's registration. Only the keeper's thread may use it.
  *
  * registration.c changes the state. step.c and reservation.c do the work of each state. internal.c
  * defines the functions below, which these files share.
  *
  * In comments, a claim is the operation REGISTRY_CLAIM: to create a claim record and to reserve a
- * worker ID. "Claim record" always means the ephemeral record.
- */
+ * worker ID. "Claim record" always means the ephemeral record. */
 
 /* The reservation of this server. */
 typedef struct {

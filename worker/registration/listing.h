@@ -7,14 +7,12 @@
 #include "worker/registry.h"
 #include "worker/store.h"
 
-/*
- * The records of one datacenter, as read from the store: its floor, the claim records of its
+/* The records of one datacenter, as read from the store: its floor, the claim records of its
  * servers and the reservations of its worker IDs. They show whether a worker ID is free, held,
  * quarantined or damaged. All functions are pure: servers and tools read the records and add them.
  *
  * A listing is not a snapshot. A decision that is based on it is valid only if the versions are
- * still the same at the following write.
- */
+ * still the same at the following write. */
 
 typedef struct {
 	char *name; /* name of the record */

@@ -4,8 +4,7 @@
 #include "common/tls/client.h"
 #include "core/clock.h"
 
-/*
- * The sanity checks: a server queries its peers, and evaluates the answers.
+/* The sanity checks: a server queries its peers, and evaluates the answers.
  *
  * A PeerCheck requests the worker IDs and clocks of all peers at the same time. It does not block:
  * its own threads query the peers like any other client. A DNS lookup can delay a thread beyond the
@@ -13,8 +12,7 @@
  *
  * A PeerReport is the result of a pure function that judges the answers. A claim record can be
  * older than its server's current state, and a clock can be set during the check. So a
- * contradiction counts only if a second check confirms it.
- */
+ * contradiction counts only if a second check confirms it. */
 
 /* A server, as its claim record describes it. */
 typedef struct {
@@ -65,9 +63,7 @@ typedef struct {
 void peer_report_clear(PeerReport *self);
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC(PeerReport, peer_report_clear)
 
-/**
- * peer_report_judge:
- * @peers: (element-type Peer)
+/* @peers: (element-type Peer)
  * @answers: one for each peer, in the same order
  * @datacenter_id: this server's datacenter ID
  * @offset_ms: offset of this server's clock from monotonic time
@@ -102,8 +98,7 @@ typedef struct {
 	gpointer user_data;
 } PeerCheckConfig;
 
-/**
- * peer_check_new:
+/* Begins to ask.
  * @peers: (transfer full) (element-type Peer): does not contain this server; its free function is
  * peer_free()
  * @config: copied
@@ -116,12 +111,7 @@ PeerCheck *peer_check_new(GPtrArray *peers, const PeerCheckConfig *config);
 void peer_check_free(PeerCheck *self);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(PeerCheck, peer_check_free)
 
-/**
- * peer_check_take_report:
+/* Logs which peers were not reached, and the contradictions, unless the check is quiet.
  * @out_report: (out): cleared by the caller; untouched unless %TRUE
- *
- * Logs which peers were not reached, and the contradictions, unless the check is quiet.
- *
- * Returns: %TRUE once, when there is a report
- */
+ * Returns: %TRUE once, when there is a report */
 gboolean peer_check_take_report(PeerCheck *self, PeerReport *out_report);

@@ -3,8 +3,7 @@
 
 #include "worker/registration/internal.h"
 
-/*
- * The steps RESERVING, EXTENDING, RELEASING and SETTLING: the writes that make IDs unique.
+/* The steps RESERVING, EXTENDING, RELEASING and SETTLING: the writes that make IDs unique.
  *
  * These steps create, extend and release a reservation. If the outcome of a write is unknown, for
  * example after a lost reply, the record is read.

@@ -3,8 +3,7 @@
 
 #include <glib.h>
 
-/*
- * A handle of ZooKeeper's C client, and a thread that opens and closes it, because opening
+/* A handle of ZooKeeper's C client, and a thread that opens and closes it, because opening
  * and closing can take a long time. Other threads only post messages. The thread that owns the
  * session is woken, and takes the messages one by one. Only close() waits for ZooKeeper or a name
  * server.
@@ -13,8 +12,7 @@
  * decides when to open another one.
  *
  * ZooKeeper defines the meaning of the codes, and the rules for versions, watches and ephemeral
- * znodes: https://zookeeper.apache.org/doc/r3.8.0/zookeeperProgrammers.html
- */
+ * znodes: https://zookeeper.apache.org/doc/r3.8.0/zookeeperProgrammers.html */
 typedef struct _ZookeeperSession ZookeeperSession;
 
 typedef enum {
@@ -98,24 +96,15 @@ typedef struct {
 	gpointer user_data;
 } ZookeeperSessionConfig;
 
-/**
- * zookeeper_session_new:
+/* Resolves the names, and connects in the background.
  * @config: copied
- *
- * Resolves the names, and connects in the background.
- *
- * Returns: (transfer full): a session; its first message is OPENED, NO_NAMES or NOT_OPENED
- */
+ * Returns: (transfer full): a session; its first message is OPENED, NO_NAMES or NOT_OPENED */
 ZookeeperSession *zookeeper_session_new(const ZookeeperSessionConfig *config);
 
-/**
- * zookeeper_session_close:
- * @timeout_ms: how long to wait for the end, 0 or more
- *
- * Ends the session, which deletes its ephemeral znodes if the server is reachable. wake() is not
+/* Ends the session, which deletes its ephemeral znodes if the server is reachable. wake() is not
  * called after the return. Takes some milliseconds, or seconds if the server hangs or a DNS lookup
  * is in progress. After @timeout_ms, the work continues in the background.
- */
+ * @timeout_ms: how long to wait for the end, 0 or more */
 void zookeeper_session_close(ZookeeperSession *self, gint64 timeout_ms);
 /* Ends the session without waiting. */
 void zookeeper_session_free(ZookeeperSession *self);

@@ -9,12 +9,10 @@
 #include "worker/zookeeper/reach-probe.h"
 #include "worker/zookeeper/session.h"
 
-/*
- * Each request of the registration (or of a tool) is a job. Its number is StoreMessage.request. A
+/* Each request of the registration (or of a tool) is a job. Its number is StoreMessage.request. A
  * job makes one or several requests to the session, whose numbers are ZookeeperMessage.request. It
  * is answered when all of them have been answered. When a connection is lost, its jobs end without
- * an answer.
- */
+ * an answer. */
 
 /* Maximum number of list reads that are in progress at once; further reads wait. */
 #define MAX_READS 256
@@ -47,8 +45,7 @@ typedef struct {
 
 /* Access checks */
 
-/*
- * Checks whether any client can write the znodes that the servers of a datacenter share: the root,
+/* Checks whether any client can write the znodes that the servers of a datacenter share: the root,
  * the znodes directly below it, and the datacenter including all reservations. This is for a server
  * with --zookeeper-auth, in case znodes were created without it. A client that can write a parent
  * can delete a reservation below it, so that another server would take a worker ID that is in use.
@@ -56,8 +53,7 @@ typedef struct {
  * common/zookeeper/znodes.h defines which znodes are open. Parents are read before their children,
  * so the reported znode is the highest open one. Nothing is changed. Claims are not read, because
  * they belong to their servers and end with them. A reservation whose ACL this server may not read
- * is skipped, because no server with its password can claim this worker ID.
- */
+ * is skipped, because no server with its password can claim this worker ID. */
 typedef struct {
 	gboolean is_finished;
 	ZookeeperOutcome outcome; /* the outcome at the end: OK, or why the result is unknown */
