@@ -114,11 +114,11 @@ const AuditEntry *ctl_audit_reader_next(CtlAuditReader *self)
 	while (self->fd >= 0 || open_next(self)) {
 		const char *fault;
 		gsize length = 0;
-		int byte;
+		int byte = 0;
 
-		while ((byte = next_byte(self)) >= 0 && byte != '\n')
-			if (length < sizeof(self->text)) /* one byte more than any entry */
-				self->text[length++] = (char)byte;
+		/* one byte more than any entry, so that a longer line is reported before it ends */
+		while (length < sizeof(self->text) && (byte = next_byte(self)) >= 0 && byte != '\n')
+			self->text[length++] = (char)byte;
 		self->line++;
 		if (length == 0) {
 			if (byte < 0)
@@ -135,6 +135,9 @@ const AuditEntry *ctl_audit_reader_next(CtlAuditReader *self)
 		ctl_output_complain("%s:%" G_GUINT64_FORMAT ": damaged, %s: \"%s\"",
 				    ctl_audit_reader_file_name(self, self->file), self->line, fault,
 				    shown);
+		while (length == sizeof(self->text) && (byte = next_byte(self)) >= 0 &&
+		       byte != '\n')
+			; /* skip the rest of the line */
 	}
 	return NULL;
 }

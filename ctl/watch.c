@@ -52,7 +52,8 @@ static void set_terminal(void)
 
 	pthread_mutex_lock(&terminal.lock);
 	if (terminal.has_keys && tcgetpgrp(STDIN_FILENO) != getpgrp()) {
-		raise(SIGTTOU);
+		if (!atomic_load(&is_ending))
+			raise(SIGTTOU);
 	} else if (terminal.has_keys &&
 		   (terminal.is_set || tcgetattr(STDIN_FILENO, &terminal.before) == 0)) {
 		with_keys = terminal.before;

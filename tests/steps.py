@@ -172,9 +172,15 @@ def table(chaos_s):
     """The steps of a lane run in this order."""
     instructions = ("bench/instructions", "--build-dir", BUILDS / "release")
     under = without_randomization()
-    return [
-        # first: its integration tests take longest
+    early = [
+        Step("packages", (QUICK, USUAL), WAITS, (), program("tests/install"), check),
+        Step("packages", (FULL,), WAITS, (), program("tests/install", "--full"), check),
+        # needs only the packages for the build; its integration tests take longest
         build("asan", MORE, "-Db_sanitize=address,undefined", *WATCHED),
+        Step("asan: test programs", (USUAL,), COMPUTES, ("asan: build",),
+             ("ninja", "-C", str(BUILDS / "asan")), check),
+    ]
+    return early + [step._replace(needs=("packages", *step.needs)) for step in [
         build("release", ALL, "--buildtype=release"),
         # with clang, so that its warnings need no separate build
         build("tsan", MORE, "-Db_sanitize=thread", "-Db_lundef=false", *WATCHED, CC="clang",
@@ -236,7 +242,7 @@ def table(chaos_s):
                    BUILDS / "release", "--self-test"),
         of_release("clients", MORE, CHAOS, "clients", "tests/clients/run", "--build",
                    BUILDS / "release"),
-    ]
+    ]]
 
 
 def has_tmpfs():
@@ -290,8 +296,8 @@ def main():
         return 0
     steps = [step for step in steps if given.tier in step.tiers]
     if given.patterns:
-        steps = [build("release", ALL, "--buildtype=release"),
-                 integration_tests("release", ALL, 2, given.patterns)]
+        steps = [step for step in steps if step.name in ("packages", "release: build")]
+        steps.append(integration_tests("release", ALL, 2, given.patterns))
     with files_in_memory():
         return runner.run_to_the_end(steps, BUILDS / "logs")
 

@@ -215,7 +215,7 @@ class Refusals(LocalTest):
     def test_with_zookeeper_others_must_reach_it(self):
         options = ("--zookeeper", "127.0.0.1:1", "--datacenter-id", 1, "--connect-timeout", 100)
         server = self.launch(*options, listen=self.address)
-        self.assert_refused(server, 1, f"cannot reach this server at {self.address}; "
+        self.assert_refused(server, 2, f"cannot reach this server at {self.address}; "
                             "add --listen HOST:PORT")
         for more in (("--advertise", "127.0.0.1:7609"), ("--listen", "127.0.0.1:0")):
             with self.subTest(more):

@@ -465,6 +465,14 @@ class InAShell(CtlTest):
         self.shell.wait_output(lambda output: output.endswith("READY "))
         self.assertEqual(self.shell.modes(), self.modes)
 
+    def run_in_background(self, line):
+        """Runs a line that moves the job to the background, where it stops. The shell tells this
+        before its next prompt, or while it waits."""
+        seen = len(self.shell.output)
+        self.command(f"{line}\n", "READY ")
+        self.shell.type("wait\n")
+        self.shell.wait_output(lambda output: "topped" in output[seen:])
+
     def end(self):
         wait_for(self.shell.takes_keys)
         self.command("q", "READY ")
@@ -487,7 +495,7 @@ class InAShell(CtlTest):
         self.start()
         self.stop()
         seen = len(self.shell.output)
-        self.command("bg\n", "Stopped")
+        self.run_in_background("bg")
         self.assertEqual(self.shell.modes(), self.modes)
         self.assertNotIn(CLEAR, self.shell.output[seen:])
         self.command("fg\n", CLEAR)
@@ -508,17 +516,17 @@ class InAShell(CtlTest):
 
     def test_start_in_the_background(self):
         self.begin()
-        self.command(f"{SNOWFLAKECTL} --server {self.server.address} {' '.join(TOP)} &\n",
-                     "READY ")
-        self.command("wait\n", "Stopped")
+        self.run_in_background(
+            f"{SNOWFLAKECTL} --server {self.server.address} {' '.join(TOP)} &")
         self.command("fg\n", CLEAR)
         self.end()
 
     def test_one_that_stopped_in_the_background_is_terminated(self):
         self.begin()
         self.start()
+        watch = self.shell.foreground()
         self.stop()
-        self.command("bg\n", "Stopped")
+        self.run_in_background("bg")
         self.command("kill %1\n", "READY ")
-        self.command("wait\n", "Terminated")
+        wait_for(lambda: not os.path.exists(f"/proc/{watch}"))
         self.assertEqual(self.shell.modes(), self.modes)

@@ -162,7 +162,7 @@ class HostName(ServerTest):
         for name in ("123456789012", "12.34", "a b"):
             with self.subTest(name):
                 server = self.launch_on(name, *NO_ZOOKEEPER, listen="*:0")
-                self.assert_refused(server, 1, "event=failed", f'"{name}', "--advertise")
+                self.assert_refused(server, 2, "event=failed", f'"{name}', "--advertise")
 
     def test_any_name_with_an_advertised_address(self):
         server = self.launch_on("123456789012", *NO_ZOOKEEPER, "--connect-timeout", 1000,

@@ -157,7 +157,8 @@ static void show(const Worker &worker)
 		  << " address=" << worker.address << " nonce=" << worker.nonce
 		  << " claimed_at_ms=" << worker.claimed_at_ms
 		  << " reserved_until_ms=" << worker.reserved_until_ms << " state=" << worker.state
-		  << " as_of_ms=" << worker.as_of_ms << " kind=" << worker.kind << "\n";
+		  << " as_of_ms=" << worker.as_of_ms << " kind=" << worker.kind
+		  << " registry_id=" << worker.registry_id << "\n";
 }
 
 static void show(const std::map<std::string, int64_t> &numbers)

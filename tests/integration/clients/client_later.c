@@ -71,10 +71,10 @@ static void show_worker(gpointer data, gpointer unused G_GNUC_UNUSED)
 
 	g_print("datacenter_id=%d worker_id=%d address=%s nonce=%s claimed_at_ms=%" G_GINT64_FORMAT
 		" reserved_until_ms=%" G_GINT64_FORMAT " state=%s as_of_ms=%" G_GINT64_FORMAT
-		" kind=%s\n",
+		" kind=%s registry_id=%s\n",
 		worker->datacenter_id, worker->worker_id, worker->address, worker->nonce,
 		worker->claimed_at_ms, worker->reserved_until_ms, worker->state, worker->as_of_ms,
-		worker->kind);
+		worker->kind, worker->registry_id);
 }
 
 static void show_counter(gpointer name, gpointer number, gpointer unused G_GNUC_UNUSED)
