@@ -35,11 +35,11 @@ void pool_refill_wake(PoolRefill *self);
 void pool_refill_get_statistics(const PoolRefill *self, SnowflakePoolStatistics *out_statistics);
 
 /* Runs one pass of the thread, without waiting. For the thread itself, or for a program that
- * replaces thread_start() and runs the passes, such as a simulation in virtual time. @out_fds:
- * (out): the
- * @out_count descriptors to poll until the next pass; has room for POOL_FLEET_MAX_SERVERS. Returns:
- * when the next pass is due, by CLOCK_BOOTTIME, unless pool_refill_wake() or an event comes first
- */
+ * replaces thread_start() and runs the passes, such as a simulation in virtual time.
+ * @out_fds: (out): the descriptors to poll until the next pass; has room for POOL_FLEET_MAX_SERVERS
+ * @out_count: (out): the number of descriptors
+ * Returns: when the next pass is due, by CLOCK_BOOTTIME, unless pool_refill_wake() or an event
+ * comes first */
 gint64 pool_refill_run_pass(PoolRefill *self, struct pollfd *out_fds, guint *out_count);
 
 /* Computes the number of IDs to prefetch from the take rate. The functions are pure. All times are
