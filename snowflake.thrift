@@ -17,7 +17,7 @@
 namespace java com.twitter.service.snowflake.gen
 namespace c_glib Sf
 
-/* The server's clock is behind the IDs that it has issued, or outside the layout. */
+/* The server's clock is behind the IDs that it has issued, or outside the layout's range. */
 exception InvalidSystemClock {
   1: string message
 }
@@ -138,7 +138,7 @@ service SnowflakeExtended extends Snowflake {
     throws (1: InvalidSystemClock clock, 2: InvalidUserAgentError agent,
             3: WorkerIdUnavailable worker, 4: InvalidCount count_error)
 
-  /* Returns count UUIDs of version 7 (RFC 9562) of 16 bytes each, with the highest byte first. Each
+  /* Returns count version 7 UUIDs (RFC 9562) of 16 bytes each, with the highest byte first. Each
    * is made from a new ID, which is issued to no other client. The IDs are those that get_ids would
    * return. A UUID contains the time of its ID (48 bits), the ID's low 22 bits in rand_a and at the
    * top of rand_b, and 52 random bits. It sorts as its ID does. The call needs the default layout,

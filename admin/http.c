@@ -16,11 +16,9 @@
 #include "common/thread.h"
 #include "core/text.h"
 
-/*
- * libmicrohttpd reads requests and writes replies. A thread in this file drives it, and accepts the
+/* libmicrohttpd reads requests and writes replies. A thread in this file drives it, and accepts the
  * connections itself: libmicrohttpd would accept no connections while it is full, and would not
- * limit the duration of a request.
- */
+ * limit the duration of a request. */
 
 #define MAX_CONNECTIONS  64
 /* Maximum number of connections that were shut down and are not freed yet. While there are this
@@ -357,7 +355,7 @@ static enum MHD_Result on_request(void *data, struct MHD_Connection *connection,
 	return answer_in_turn(data, connection, url, method);
 }
 
-/* Leaves a text with an escaped NUL escaped, because the unescaped NUL would end the text. */
+/* Leaves a string with an escaped NUL escaped, because the unescaped NUL would end it. */
 static size_t unescape_argument(void *data G_GNUC_UNUSED,
 				struct MHD_Connection *connection G_GNUC_UNUSED, char *text)
 {

@@ -5,16 +5,14 @@
 
 #include "admin/request.h"
 
-/*
- * An HTTP server for operators: a table of paths, and a thread that answers requests. Paths support
+/* An HTTP server for operators: a table of paths, and a thread that answers requests. Paths support
  * GET and HEAD; those that draw IDs support GET and POST.
  *
  * One thread serves all connections, at a lower priority than other threads, with a memory limit
  * for each connection. If the maximum number of connections is reached, the connection that has
  * gone longest without an answer is closed. Every connection is closed after 10 s without an
  * answer, unless the server delays the answer. So a client that holds connections open, or that
- * sends or reads slowly, does not block others. Probes are answered before all other requests.
- */
+ * sends or reads slowly, does not block others. Probes are answered before all other requests. */
 typedef struct _AdminHttp AdminHttp;
 
 /* Maximum number of file descriptors that the server uses, not counting the listening sockets. */
@@ -28,12 +26,12 @@ typedef struct {
 	/* names of the query's parameters, NULL-terminated; or NULL */
 	const char *const *parameters;
 	/* The path draws IDs. It supports POST instead of HEAD, because HEAD would waste IDs. It
-	 * refuses requests that a page of another site may cause. */
+	 * refuses requests that a page from another site may have caused. */
 	gboolean draws;
 	gboolean is_probe; /* requests for this path are answered before all others */
 	/* Called in the server's thread; must not block. Sets @reply, or leaves it empty to be
-	 * called again some milliseconds later. It must set @reply within 10 s, and at the last
-	 * try. */
+	 * called again some milliseconds later. It must set @reply within 10 s, and always in
+	 * the last try. */
 	void (*answer)(const AdminRequest *request, gpointer user_data, AdminReply *reply);
 } AdminPath;
 

@@ -220,7 +220,7 @@ void admin_head_check(AdminHead *self, struct MHD_Connection *connection, const 
 			self->fault = "Content-Length is given twice";
 		else if (fields.n_lengths > 0 && fields.n_codings > 0)
 			self->fault = "both Content-Length and Transfer-Encoding are given";
-		/* libmicrohttpd returns a text only up to a NUL */
+		/* libmicrohttpd returns a string only up to a NUL */
 		else if (bytes > usual)
 			self->fault = "the head contains a NUL or unusual whitespace";
 	}

@@ -27,20 +27,20 @@ const char *admin_request_argument(const AdminRequest *self, const char *name);
 /* Returns: (nullable): a header field. */
 const char *admin_request_header(const AdminRequest *self, const char *name);
 
-/* @parameters: (nullable): the parameters that the query may contain, NULL-terminated Returns:
- * (transfer full) (nullable): the error in the query: an unknown parameter, or one that is given
+/* @parameters: (nullable): the parameters that the query may contain, NULL-terminated
+ * Returns: (transfer full) (nullable): the error in the query: a parameter that is unknown or given
  * twice */
 char *admin_request_find_fault(const AdminRequest *self, const char *const *parameters);
 
-/* Detects requests that a page of another site may have sent. Such a page can make a browser send a
- * GET or a POST, but the browser adds the header Origin to a POST. The page cannot add
+/* Detects requests that a page from another site may have sent. Such a page can make a browser send
+ * a GET or a POST, but the browser adds the header Origin to a POST. The page cannot add
  * X-Requested-With, nor forge Sec-Fetch-Site, which browsers omit over plain HTTP except to
  * localhost.
- * Returns: (nullable): the reason why the request may not draw an ID, as text */
+ * Returns: (nullable): the reason why the request must not draw an ID */
 const char *admin_request_why_no_draw(const AdminRequest *self);
 
 /* Prevents DNS rebinding: the owner of evil.example can make that name resolve to this machine, so
- * that a page of evil.example can read all replies. The browser sends the name in Host. So Host
+ * that a page from evil.example can read all replies. The browser sends the name in Host. So Host
  * must be an IP address, localhost or one of @hosts; a dot at the end of a name is ignored.
  * @hosts: (element-type utf8): names, without ports
  * Returns: whether Host is one of these, or is missing, which means that no browser sent the
@@ -74,18 +74,17 @@ void admin_reply_take_json(AdminReply *self, JsonObject *object);
 void admin_reply_refuse(AdminReply *self, const AdminRequest *request, guint status,
 			const char *format, ...) G_GNUC_PRINTF(4, 5);
 
-/*
- * Checks the head of a request that libmicrohttpd has read. Version 0.9.75 accepts heads that RFC
+/* Checks the head of a request that libmicrohttpd has read. Version 0.9.75 accepts heads that RFC
  * 9112 forbids. A proxy may interpret the bytes of such a head as a different request.
  *
  * libmicrohttpd reads neither bodies nor cookies: admin_head_begin() puts a Content-Length of 0 and
- * an empty Cookie before the client's, and libmicrohttpd uses the first. It would refuse some
- * lengths, and cookies that it has no room to copy, itself, and send the head of that reply twice.
- */
+ * an empty Cookie before the client's, and libmicrohttpd uses the first. Otherwise, libmicrohttpd
+ * would itself refuse some lengths, and cookies for which it has no memory, and would send the head
+ * of that reply twice. */
 typedef struct {
-	const char *fault; /* why the request is not valid, as text; NULL if it is valid */
-	/* the bytes after it may not be a request, so the connection must be closed: it is not
-	 * valid, has a body, or has unusual whitespace or line endings */
+	const char *fault; /* why the request is not valid; NULL if it is valid */
+	/* the bytes after this request might not be another request, because this one is not valid,
+	 * has a body, or has unusual whitespace or line endings; so close the connection */
 	gboolean is_last;
 	gsize target_bytes;
 } AdminHead;
@@ -93,6 +92,6 @@ typedef struct {
 /* Prepares for a new head. Call it from the MHD_OPTION_URI_LOG_CALLBACK, which receives @target. */
 void admin_head_begin(AdminHead *self, struct MHD_Connection *connection, const char *target);
 
-/* Checks the current head. Call it in the first call of the request handler. */
+/* Checks the current head. Call it when the request handler is first called. */
 void admin_head_check(AdminHead *self, struct MHD_Connection *connection, const char *method,
 		      const char *version);

@@ -41,14 +41,12 @@ typedef struct {
 	gint64 finish_at_us; /* monotonic time */
 } Orders;
 
-/*
- * The thread of one sink: takes draws from rings and writes their lines. Lines that the sink does
+/* The thread of one sink: takes draws from rings and writes their lines. Lines that the sink does
  * not accept are kept, and are written again later. Meanwhile, the rings fill up, and then drop
  * draws. So memory is bounded, and producers do not wait.
  *
  * Draws do not wake the thread: it polls 100 times a second while there are draws, and 5 times a
- * second when there are none.
- */
+ * second when there are none. */
 typedef struct {
 	AuditSink *sink;
 	char *name;         /* name in the log */
@@ -112,7 +110,7 @@ static void fill_lines(Writer *self)
 	self->next_source = (self->next_source + 1) % n;
 }
 
-/* Returns the number of IDs that were dropped since the start. Any thread. */
+/* Returns the number of IDs that were dropped since the start. Can be called from any thread. */
 static guint64 count_dropped_ids(const Writer *self)
 {
 	guint64 sum = 0;

@@ -6,8 +6,7 @@
 #include "audit/ring.h"
 #include "audit/sink.h"
 
-/*
- * The audit log: which agent received which ID. Each sink (sink.h) gets an entry for every ID
+/* The audit log: which agent received which ID. Each sink (sink.h) gets an entry for every ID
  * (entry.h).
  *
  * For each sink, a drawing thread puts each draw into a queue (ring.h). It takes no lock, allocates
@@ -16,8 +15,7 @@
  * dropped, and the sink gets a line with the number of missing IDs in their place. The entries of
  * one producer are in the order of its draws, and are interleaved with those of other producers.
  *
- * Only the main thread calls these functions, unless their comment says otherwise.
- */
+ * Only the main thread calls these functions, unless their comment says otherwise. */
 typedef struct _AuditLog AuditLog;
 
 /* A thread that draws. */

@@ -5,18 +5,16 @@
 
 #include "audit/ring.h"
 
-/*
- * The lines of the audit log, in the format of the original service: base64 of an AuditLogEntry in
+/* The lines of the audit log, in the format of the original service: base64 of an AuditLogEntry in
  * Thrift's binary protocol, and a newline. Its fields are 1: i64 id, 2: string useragent, 3: i64
  * tag.
  *
  * The tag identifies the entry: it is the same in every sink and every delivery, and an ID that was
  * issued twice has two different tags. The tag of ID number n in a draw is a hash of tags + n. The
- * producer's next draw continues with the next number; its first draw begins at a random one.
+ * first draw of a producer begins with a random number, and each later draw with the next number.
  *
  * In place of missing entries, the log contains an entry with ID 0 and an empty useragent, which no
- * call can produce. Its tag is the number of missing IDs.
- */
+ * call can produce. Its tag is the number of missing IDs. */
 
 /* Reading */
 

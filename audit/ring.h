@@ -5,13 +5,11 @@
 
 #include "core/layout.h"
 
-/*
- * A bounded lock-free queue of draws from one thread to another. Each side moves only its own
+/* A bounded lock-free queue of draws from one thread to another. Each side moves only its own
  * position, and reads the other side's position only if necessary.
  *
  * A draw that does not fit is dropped, and its IDs are counted. Each draw contains the count of
- * dropped IDs, so the reader knows how many IDs are missing directly before the draw.
- */
+ * dropped IDs, so the reader knows how many IDs are missing directly before the draw. */
 typedef struct _AuditRing AuditRing;
 
 #define AUDIT_AGENT_MAX_BYTES 256

@@ -7,7 +7,8 @@
  * intermittently does not fill the log. */
 #define RECOVERED_AFTER_US G_TIME_SPAN_SECOND
 
-/* The least time between two events about missing IDs, and about dropped IDs during an outage. */
+/* The minimum time between two events about missing IDs, and between two events about dropped IDs
+ * during an outage. */
 #define GAPS_EVERY_US  G_TIME_SPAN_MINUTE
 #define DROPS_EVERY_US (5 * G_TIME_SPAN_MINUTE)
 

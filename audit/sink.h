@@ -5,12 +5,10 @@
 
 #include "common/address.h"
 
-/*
- * The target of an audit log, as an operator writes it:
+/* The target of an audit log, as an operator writes it:
  *
  *   file:PATH                          an absolute path
- *   scribe://HOST[:PORT][/CATEGORY]    default: port 1463 and category "snowflake"
- */
+ *   scribe://HOST[:PORT][/CATEGORY]    default: port 1463 and category "snowflake" */
 typedef struct {
 	char *text;       /* the target as the operator wrote it */
 	char *path;       /* NULL for a Scribe server */
@@ -29,9 +27,7 @@ void audit_target_free(AuditTarget *self);
 gboolean audit_target_check(const AuditTarget *self, GError **error);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(AuditTarget, audit_target_free)
 
-/*
- * An open target: a file or a Scribe server. Only one thread may use it. Calls may block.
- */
+/* An open target: a file or a Scribe server. Only one thread may use it. Calls may block. */
 typedef struct _AuditSink AuditSink;
 
 typedef struct {
@@ -66,14 +62,12 @@ AuditSink *audit_sink_new_file(const char *path, GError **error);
 #define SCRIBE_DEFAULT_PORT     1463
 #define SCRIBE_DEFAULT_CATEGORY "snowflake"
 
-/*
- * Sends lines to a Scribe server, as messages of one category, with the call
+/* Sends lines to a Scribe server, as messages of one category, with the call
  *
  *   enum ResultCode { OK, TRY_LATER }
  *   struct LogEntry { 1: string category, 2: string message }
  *   ResultCode Log(1: list<LogEntry> messages)
  *
  * framed, in the binary protocol. Connects in the first write, and again after an error. If a reply
- * is lost, its messages are sent twice. Returns: (transfer full). @address: copied
- */
+ * is lost, its messages are sent twice. Returns: (transfer full). @address: copied */
 AuditSink *audit_sink_new_scribe(const Address *address, const char *category);

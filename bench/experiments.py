@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The experiments, with the steps of one round in their order.
+"""The experiments, with the steps of one round in order.
 
 A step starts one new server, loads it at one point, and stops it. At each point all servers are
 measured in turn, in several rounds, so that other activity of the machine affects all of them
@@ -36,7 +36,7 @@ SUSTAINED = 5     # multiple of the seconds of a point
 LATENCY = 2       # likewise: p99.9 needs many calls
 RATE = 100000     # calls per second of the open loop
 IDLE = 10000      # idle connections
-BATCH = 1000      # IDs per call of get_ids
+BATCH = 1000      # IDs per call to get_ids
 # calls per second of the one client that shares the server with neighbours
 BESIDE_RATE = 1000
 BESIDE_TIMEOUT_MS = 30000    # long, so that a stall is measured instead of being an error

@@ -104,7 +104,7 @@ class Call:
         self.head_bytes = self._field_at + (3 if self._has_fields else 1)
 
     def pipeline(self, first, count):
-        """Returns this many calls, with sequence IDs from `first` on. Valid until the next call of
+        """Returns this many calls, with sequence IDs from `first` on. Valid until the next call to
         this function."""
         buffer = self._pipelines.get(count)
         if buffer is None:

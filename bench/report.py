@@ -174,7 +174,7 @@ def _generator(figures):
             "IDs/s"]
     compared = [[goal["what"], f"{goal['value']:.2f} x"] for goal in figures.generator("goals")
               if "at_least" not in goal and "at_most" not in goal]
-    return f"{_table(head, rows)}\n\n{_table(['of the medians', 'measured'], compared)}"
+    return f"{_table(head, rows)}\n\n{_table(['ratio of the medians', 'measured'], compared)}"
 
 
 def _memory(figures):
@@ -333,8 +333,8 @@ def _machine(about, options):
     kind = "virtual machine" if about["virtual"] else "machine"
     return (f"{about['day']}: {about['cpu']}, {about['cores']} cores, a {kind}, Linux "
             f"{about['kernel']}; {about['compiler']}; {versions}. Other programs used "
-            f"{100 * about['busy_before']:.0f} % of the CPU before the run and "
-            f"{100 * about['busy_meanwhile']:.0f} % during it; the load average beforehand was "
+            f"{100 * about['busy_before']:.0f}% of the CPU before the run and "
+            f"{100 * about['busy_meanwhile']:.0f}% during it; the load average beforehand was "
             f"{about['load_average_before']:.2f}. The server and the load generator share the "
             f"machine. Medians of {options['rounds']} interleaved rounds of "
             f"{options['seconds']:g} s per point.")

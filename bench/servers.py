@@ -12,7 +12,7 @@ from tools import LOOPS, keep_to, spawn, wait_for_log
 
 SUBJECT = "snowflaked"
 BARE = "epoll-fixed"
-# The same server with 2^22 IDs per millisecond, so that the layout is no limit.
+# The same server with 2^22 IDs per millisecond, so that the layout is not the limit.
 SUBJECT_WIDE = "snowflaked-wide"
 WIDE_LAYOUT = ("epoch_ms=1288834974657,tick_ms=1,time_bits=41,datacenter_bits=0,worker_bits=0,"
                "sequence_bits=22")

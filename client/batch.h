@@ -5,12 +5,10 @@
 
 #include "client/call.h"
 
-/*
- * Decides which call to use to request IDs from a server, and how many IDs to request at once. A
- * server may not support get_id_runs or get_ids, or may refuse a count. The next call then steps
- * down: from runs to IDs to a single ID, or to a smaller count. The functions are pure. Each server
- * has its own limits, which only one thread uses.
- */
+/* Decides which call to use to request IDs from a server, and how many IDs to request at once. A
+ * server might not support get_id_runs or get_ids, or might refuse a count. The next call then
+ * steps down: from runs to IDs to a single ID, or to a smaller count. The functions are pure. Each
+ * server has its own limits, which only one thread uses. */
 
 /* Members are private. */
 typedef struct {

@@ -5,6 +5,7 @@
 
 #include "common/thrift/byte-writer.h"
 #include "common/thrift/reader.h"
+#include "core/text.h"
 
 #define MAX_REPLY_BYTES      65536
 /* size limit of replies that grow with the fleet or with the number of agents */
@@ -46,9 +47,8 @@ G_DEFINE_QUARK(snowflake_client_error_quark, snowflake_client_error)
 
 gboolean client_call_refuse_argument(GError **error, const char *what)
 {
-	g_set_error_literal(error, SNOWFLAKE_CLIENT_ERROR, SNOWFLAKE_CLIENT_ERROR_INVALID_ARGUMENT,
-			    what);
-	return FALSE;
+	return text_set_error(error, SNOWFLAKE_CLIENT_ERROR,
+			      SNOWFLAKE_CLIENT_ERROR_INVALID_ARGUMENT, "%s", what);
 }
 
 guint client_call_max_reply_bytes(const ClientCall *call)
@@ -88,9 +88,8 @@ void client_call_write(const ClientCall *call, gint32 seqid, GByteArray *out)
 
 static gboolean malformed(GError **error, const char *what)
 {
-	g_set_error(error, SNOWFLAKE_CLIENT_ERROR, SNOWFLAKE_CLIENT_ERROR_PROTOCOL,
-		    "not a reply from a Snowflake server: %s", what);
-	return FALSE;
+	return text_set_error(error, SNOWFLAKE_CLIENT_ERROR, SNOWFLAKE_CLIENT_ERROR_PROTOCOL,
+			      "not a reply from a Snowflake server: %s", what);
 }
 
 static void replace_text(char **field, char *text)
@@ -132,11 +131,10 @@ static gboolean read_application_exception(ThriftReader *reader, const ClientCal
 
 	if (reader->bad || reader->left > 0)
 		return malformed(error, "an invalid exception");
-	if (type == APPLICATION_UNKNOWN_METHOD) {
-		g_set_error(error, SNOWFLAKE_CLIENT_ERROR, SNOWFLAKE_CLIENT_ERROR_UNSUPPORTED,
-			    "the server does not support the call %s", call->method);
-		return FALSE;
-	}
+	if (type == APPLICATION_UNKNOWN_METHOD)
+		return text_set_error(error, SNOWFLAKE_CLIENT_ERROR,
+				      SNOWFLAKE_CLIENT_ERROR_UNSUPPORTED,
+				      "the server does not support the call %s", call->method);
 	for (gsize i = 0; i < G_N_ELEMENTS(exceptions); i++) {
 		gsize length = strlen(exceptions[i].name);
 
@@ -144,12 +142,11 @@ static gboolean read_application_exception(ThriftReader *reader, const ClientCal
 		    (message[length] == ':' || message[length] == '\0'))
 			code = exceptions[i].code;
 	}
-	g_set_error_literal(error, SNOWFLAKE_CLIENT_ERROR, code, message);
-	return FALSE;
+	return text_set_error(error, SNOWFLAKE_CLIENT_ERROR, code, "%s", message);
 }
 
-/* Returns: the limit at the end of the message of an InvalidCount, which refusal_of_count() in
- * server/wait-or-refuse.c writes; 0 if there is no limit below @count */
+/* Returns: the limit at the end of the message of an InvalidCount, which refuse_count() in
+ * server/service.c writes; 0 if there is no limit below @count */
 static guint read_count_limit(const char *message, guint count)
 {
 	static const char before[] = " is out of range, 1 to ";
@@ -255,17 +252,31 @@ static void read_uuids(ThriftReader *reader, guint count,
 	}
 }
 
+/* The texts of a worker, and their fields in the IDL. */
+static const struct {
+	gint16 field;
+	gsize offset;
+} worker_texts[] = {
+	{3, offsetof(SnowflakeClientWorker, address)},
+	{4, offsetof(SnowflakeClientWorker, nonce)},
+	{7, offsetof(SnowflakeClientWorker, state)},
+	{9, offsetof(SnowflakeClientWorker, kind)},
+	{10, offsetof(SnowflakeClientWorker, program)},
+	{11, offsetof(SnowflakeClientWorker, server)},
+	{12, offsetof(SnowflakeClientWorker, registry_id)},
+};
+
+static char **worker_text(SnowflakeClientWorker *worker, gsize i)
+{
+	return &G_STRUCT_MEMBER(char *, worker, worker_texts[i].offset);
+}
+
 SnowflakeClientWorker *snowflake_client_worker_copy(const SnowflakeClientWorker *worker)
 {
 	SnowflakeClientWorker *copy = g_memdup2(worker, sizeof(*worker));
 
-	copy->address = g_strdup(worker->address);
-	copy->nonce = g_strdup(worker->nonce);
-	copy->state = g_strdup(worker->state);
-	copy->kind = g_strdup(worker->kind);
-	copy->program = g_strdup(worker->program);
-	copy->server = g_strdup(worker->server);
-	copy->registry_id = g_strdup(worker->registry_id);
+	for (gsize i = 0; i < G_N_ELEMENTS(worker_texts); i++)
+		*worker_text(copy, i) = g_strdup(*worker_text(copy, i));
 	return copy;
 }
 
@@ -273,13 +284,8 @@ void snowflake_client_worker_free(SnowflakeClientWorker *worker)
 {
 	if (worker == NULL)
 		return;
-	g_free(worker->address);
-	g_free(worker->nonce);
-	g_free(worker->state);
-	g_free(worker->kind);
-	g_free(worker->program);
-	g_free(worker->server);
-	g_free(worker->registry_id);
+	for (gsize i = 0; i < G_N_ELEMENTS(worker_texts); i++)
+		g_free(*worker_text(worker, i));
 	g_free(worker);
 }
 
@@ -289,38 +295,25 @@ static SnowflakeClientWorker *read_worker(ThriftReader *reader)
 	BinaryType type;
 	gint16 id;
 
-	worker->address = g_strdup("");
-	worker->nonce = g_strdup("");
-	worker->state = g_strdup("");
-	worker->kind = g_strdup("");
-	worker->program = g_strdup("");
-	worker->server = g_strdup("");
-	worker->registry_id = g_strdup("");
+	for (gsize i = 0; i < G_N_ELEMENTS(worker_texts); i++)
+		*worker_text(worker, i) = g_strdup("");
 	while ((type = thrift_reader_field(reader, &id)) != BINARY_STOP) {
-		if (id == 1 && type == BINARY_I32)
+		gsize text = 0;
+
+		while (text < G_N_ELEMENTS(worker_texts) && worker_texts[text].field != id)
+			text++;
+		if (text < G_N_ELEMENTS(worker_texts) && type == BINARY_STRING)
+			replace_text(worker_text(worker, text), thrift_reader_text(reader));
+		else if (id == 1 && type == BINARY_I32)
 			worker->datacenter_id = thrift_reader_i32(reader);
 		else if (id == 2 && type == BINARY_I32)
 			worker->worker_id = thrift_reader_i32(reader);
-		else if (id == 3 && type == BINARY_STRING)
-			replace_text(&worker->address, thrift_reader_text(reader));
-		else if (id == 4 && type == BINARY_STRING)
-			replace_text(&worker->nonce, thrift_reader_text(reader));
 		else if (id == 5 && type == BINARY_I64)
 			worker->claimed_at_ms = thrift_reader_i64(reader);
 		else if (id == 6 && type == BINARY_I64)
 			worker->reserved_until_ms = thrift_reader_i64(reader);
-		else if (id == 7 && type == BINARY_STRING)
-			replace_text(&worker->state, thrift_reader_text(reader));
 		else if (id == 8 && type == BINARY_I64)
 			worker->as_of_ms = thrift_reader_i64(reader);
-		else if (id == 9 && type == BINARY_STRING)
-			replace_text(&worker->kind, thrift_reader_text(reader));
-		else if (id == 10 && type == BINARY_STRING)
-			replace_text(&worker->program, thrift_reader_text(reader));
-		else if (id == 11 && type == BINARY_STRING)
-			replace_text(&worker->server, thrift_reader_text(reader));
-		else if (id == 12 && type == BINARY_STRING)
-			replace_text(&worker->registry_id, thrift_reader_text(reader));
 		else
 			thrift_reader_skip(reader, type);
 	}

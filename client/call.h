@@ -5,12 +5,10 @@
 
 #include "client/snowflake-client.h"
 
-/*
- * Writes the requests and reads the replies of the calls in snowflake.thrift. Does not use sockets.
+/* Writes the requests and reads the replies of the calls in snowflake.thrift. Does not use sockets.
  *
  * The client that Thrift generates is not used, because it accepts a reply without a result,
- * accepts a reply to another call, and spins on an incomplete reply.
- */
+ * accepts a reply to another call, and spins on an incomplete reply. */
 
 typedef enum {
 	CLIENT_RESULT_ID,     /* an i64 above 0 */

@@ -11,6 +11,7 @@
 
 #include "client/call.h"
 #include "common/socket.h"
+#include "core/text.h"
 
 #define HEADER_BYTES sizeof(guint32)
 #define READ_BYTES   16384
@@ -21,8 +22,7 @@
 
 static gboolean set_failure(GError **error, SnowflakeClientError code, const char *why)
 {
-	g_set_error_literal(error, SNOWFLAKE_CLIENT_ERROR, code, why);
-	return FALSE;
+	return text_set_error(error, SNOWFLAKE_CLIENT_ERROR, code, "%s", why);
 }
 
 /* @why: (nullable): %NULL to describe the errno @code */
@@ -231,33 +231,28 @@ static ClientConnectionEvent advance_handshake(ClientConnection *self, GError **
 	return CLIENT_CONNECTION_FAILED;
 }
 
-static ClientConnectionEvent advance_connect(ClientConnection *self, GError **error)
+ClientConnectionEvent client_connection_advance(ClientConnection *self, GError **error)
 {
 	struct pollfd writable = {.fd = self->fd, .events = POLLOUT};
 	int code = 0;
-	socklen_t length = sizeof(code);
 
-	if (poll(&writable, 1, 0) == 0)
-		return CLIENT_CONNECTION_NOTHING;
-	getsockopt(self->fd, SOL_SOCKET, SO_ERROR, &code, &length);
-	if (code == 0 && socket_is_self_connected(self->fd))
-		code = ECONNREFUSED;
-	if (code != 0) {
-		set_unreachable(error, code, NULL);
-		return CLIENT_CONNECTION_FAILED;
-	}
-	if (self->tls != NULL)
-		return advance_handshake(self, error);
-	self->state = CLIENT_CONNECTION_IDLE;
-	return CLIENT_CONNECTION_READY;
-}
-
-ClientConnectionEvent client_connection_advance(ClientConnection *self, GError **error)
-{
 	switch (self->state) {
 	case CLIENT_CONNECTION_CONNECTING:
-		return self->is_in_handshake ? advance_handshake(self, error)
-					     : advance_connect(self, error);
+		if (self->is_in_handshake)
+			return advance_handshake(self, error);
+		if (poll(&writable, 1, 0) == 0)
+			return CLIENT_CONNECTION_NOTHING;
+		getsockopt(self->fd, SOL_SOCKET, SO_ERROR, &code, &(socklen_t){sizeof(code)});
+		if (code == 0 && socket_is_self_connected(self->fd))
+			code = ECONNREFUSED;
+		if (code != 0) {
+			set_unreachable(error, code, NULL);
+			return CLIENT_CONNECTION_FAILED;
+		}
+		if (self->tls != NULL)
+			return advance_handshake(self, error);
+		self->state = CLIENT_CONNECTION_IDLE;
+		return CLIENT_CONNECTION_READY;
 	case CLIENT_CONNECTION_IDLE:
 		if (!receive_bytes(self, error))
 			return CLIENT_CONNECTION_FAILED;

@@ -7,14 +7,11 @@
 #include "common/address.h"
 #include "common/tls/client.h"
 
-/*
- * A connection to one server, by TCP with or without TLS, or by a local socket. It transports
- * frames: four bytes of length, then a message. There is at most one call at a time. For one thread
- * at a time.
+/* A connection to one server, by TCP with or without TLS, or by a local socket. It transports
+ * frames: four bytes of length, then a message. There is at most one call at a time, and only one
+ * thread at a time may use a connection.
  *
- * It can be used in two ways: by functions that never wait, or by functions that wait within a time
- * limit.
- */
+ * Use either the functions that never wait, or the functions that wait within a time limit. */
 
 typedef enum {
 	CLIENT_CONNECTION_CONNECTING, /* including the TLS handshake */
@@ -24,14 +21,14 @@ typedef enum {
 
 typedef enum {
 	CLIENT_CONNECTION_NOTHING, /* no event: the connection continues */
-	CLIENT_CONNECTION_READY,   /* it has just become connected */
+	CLIENT_CONNECTION_READY,   /* the connection was just established */
 	CLIENT_CONNECTION_REPLIED,
 	CLIENT_CONNECTION_FAILED, /* the connection is unusable */
 } ClientConnectionEvent;
 
 /* Code outside this module may only read the members, except fd. */
 typedef struct {
-	int fd;         /* -1 after the owner has closed it, and in the child of a fork */
+	int fd;         /* -1 after the owner has closed it, and in a forked child */
 	TlsStream *tls; /* NULL for no TLS */
 	ClientConnectionState state;
 	/* CONNECTING: TCP is connected, and the TLS handshake is in progress */
@@ -50,10 +47,8 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(ClientConnection, client_connection_free)
 /* Returns: the first byte of the last reply, which is valid until the next call */
 const guint8 *client_connection_get_reply(const ClientConnection *self, gsize *out_length);
 
-/*
- * Functions that never wait. The owner calls poll(2) with client_connection_events(), and then
- * client_connection_advance().
- */
+/* Functions that never wait. The owner calls poll(2) with client_connection_events(), and then
+ * client_connection_advance(). */
 
 /* Begins to connect. @tls: (nullable): borrowed; required for an address with TLS. Returns:
  * (transfer full): a connection, or %NULL with UNREACHABLE set, or with TIMEOUT set if the queue of
@@ -65,7 +60,7 @@ ClientConnection *client_connection_begin(const SocketAddress *address, TlsClien
 void client_connection_call(ClientConnection *self, const GByteArray *request,
 			    guint max_reply_bytes);
 
-/* Returns: the events of poll(2) to wait for */
+/* Returns: the poll(2) events to wait for */
 short client_connection_events(const ClientConnection *self);
 
 /* Sends and receives as much as possible without waiting. Returns: the event; with FAILED, the

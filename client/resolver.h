@@ -6,13 +6,11 @@
 
 #include "common/address.h"
 
-/*
- * Resolves host names with getaddrinfo() in a thread, because getaddrinfo() has no time limit. If a
+/* Resolves host names with getaddrinfo() in a thread, because getaddrinfo() has no time limit. If a
  * resolution is freed early, its thread continues until the resolver gives up.
  *
  * IP addresses and paths of local sockets need no thread. Names are resolved one after the other,
- * so a name that hangs delays only the names after it.
- */
+ * so a name that hangs delays only the names after it. */
 typedef struct _Resolution Resolution;
 
 /* The address to which a socket connects. */
@@ -40,10 +38,11 @@ Resolution *resolution_new(const GPtrArray *addresses, int fd);
  * after ": "; empty if there are none; %NULL until then */
 GPtrArray *resolution_get(Resolution *self, char **out_failures);
 
-/* Resolves one name, and waits for the result until @deadline_us, in terms of
- * g_get_monotonic_time(). Do not call it under fork_guard_lock(). @out_why: (out) (transfer full):
- * on failure, why @address has no addresses; %NULL at the deadline. Returns: (transfer full)
- * (element-type ResolvedName): one or more addresses, in the resolver's order; %NULL on failure */
+/* Resolves one name, and waits for the result. Do not call it under fork_guard_lock().
+ * @deadline_us: when to give up, by g_get_monotonic_time()
+ * @out_why: (out) (transfer full): on failure, why @address has no addresses; %NULL at the deadline
+ * Returns: (transfer full) (element-type ResolvedName): one or more addresses, in the resolver's
+ * order; %NULL on failure */
 GPtrArray *resolution_wait_for_names(const Address *address, gint64 deadline_us, char **out_why);
 
 /* Frees a resolution, whether or not it has ended. Also works in a child that fork() created, in

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/*
- * An attempt is a call at one address of a server. If an attempt fails, or does not succeed soon,
+/* An attempt is a call at one address of a server. If an attempt fails, or does not succeed soon,
  * the next one begins: at the next address of the server, then at the other servers. A slow attempt
  * continues meanwhile, and the first reply ends the call. After a pass over all servers there is a
  * pause, and then the next pass, until the time of the call ends. client/call.h defines these
@@ -9,7 +8,7 @@
  *
  * The connection of the last reply is kept, and the next call begins there. The other servers
  * follow in the order in which they failed: first those that have not failed since they last
- * answered. In the child of a fork, the connection is the parent's, and a call begins with a new
+ * answered. In a forked child, the connection is the parent's, and a call begins with a new
  * one.
  */
 #include "client/snowflake-client.h"
@@ -29,6 +28,7 @@
 #include "common/fork-guard.h"
 #include "common/useragent.h"
 #include "core/random.h"
+#include "core/text.h"
 
 /* pause before the next attempt to connect to a local socket whose queue is full */
 #define FULL_QUEUE_US 10000
@@ -70,8 +70,8 @@ typedef enum {
 
 struct _SnowflakeClient {
 	GPtrArray *servers; /* (element-type Server): one or more */
-	/* the server that answered the last call, at which the next one begins, unless another is
-	 * known to be better */
+	/* the server that answered the last call. The next call begins there, unless another server
+	 * is known to be better */
 	Server *current;
 	TlsClient *tls;  /* NULL if not needed yet */
 	gint32 seqid;    /* sequence ID of the next call, 0 or more */
@@ -91,7 +91,7 @@ struct _SnowflakeClient {
 	GPtrArray *attempts; /* (element-type Attempt): attempts that have begun */
 };
 
-/* Closes the connection. In the child of a fork, its descriptor is -1, so nothing is sent. */
+/* Closes the connection. In a forked child, its descriptor is -1, so nothing is sent. */
 static void close_connection(ClientConnection *connection)
 {
 	if (connection == NULL)
@@ -479,7 +479,7 @@ static void begin_attempt(SnowflakeClient *self, Attempt *attempt, gint64 now_us
 	g_ptr_array_add(self->attempts, attempt);
 	if (attempt->address.length == 0)
 		attempt->connection = g_steal_pointer(&server->connection);
-	/* in the child of a fork, the connection belongs to the parent */
+	/* in a forked child, the connection belongs to the parent */
 	if (attempt->connection != NULL &&
 	    (attempt->connection->fd < 0 || client_connection_is_stale(attempt->connection)))
 		g_clear_pointer(&attempt->connection, close_connection);
@@ -815,12 +815,11 @@ static gboolean begin_draw(SnowflakeClient *self, const char *agent, guint count
 		return FALSE;
 	if (agent == NULL)
 		return client_call_refuse_argument(error, "no useragent");
-	if (length > USERAGENT_MAX_BYTES) {
-		g_set_error(error, SNOWFLAKE_CLIENT_ERROR, SNOWFLAKE_CLIENT_ERROR_INVALID_ARGUMENT,
-			    "the useragent has %zu bytes; the limit is %d", length,
-			    USERAGENT_MAX_BYTES);
-		return FALSE;
-	}
+	if (length > USERAGENT_MAX_BYTES)
+		return text_set_error(error, SNOWFLAKE_CLIENT_ERROR,
+				      SNOWFLAKE_CLIENT_ERROR_INVALID_ARGUMENT,
+				      "the useragent has %zu bytes; the limit is %d", length,
+				      USERAGENT_MAX_BYTES);
 	return count > 0 ||
 	       client_call_refuse_argument(error, "the count is 0; it must be at least 1");
 }

@@ -6,8 +6,7 @@
 G_BEGIN_DECLS
 #pragma GCC visibility push(default)
 
-/*
- * A client of the Snowflake service: unique, roughly time-ordered 64-bit IDs.
+/* A client of the Snowflake service: unique, roughly time-ordered 64-bit IDs.
  *
  *   g_autoptr(GError) error = NULL;
  *   g_autoptr(SnowflakeClient) client =
@@ -31,8 +30,7 @@ G_BEGIN_DECLS
  * After fork(), the connection stays open in the parent. In the child, it is closed, and the
  * client reconnects at its next call. If another thread was making a call during the fork(), the
  * child must not use the client. A child that was created in another way, for example by _Fork()
- * or clone(), must not use it either.
- */
+ * or clone(), must not use it either. */
 typedef struct _SnowflakeClient SnowflakeClient;
 
 #define SNOWFLAKE_CLIENT_DEFAULT_SERVER     "127.0.0.1:7609"
@@ -96,42 +94,29 @@ SnowflakeClientWorker *snowflake_client_worker_copy(const SnowflakeClientWorker 
 void snowflake_client_worker_free(SnowflakeClientWorker *worker);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(SnowflakeClientWorker, snowflake_client_worker_free)
 
-/**
- * snowflake_client_new:
+/* Creates a client. It does not connect before the first call.
  * @servers: (nullable): the servers, in order of preference, NULL-terminated: "host", "host:port",
- *   "[::1]:port" or "tls:host:port"; or on this machine "unix:/path" or "unix:@name". The default
- *   port is 7609. One string can contain several servers: "a.example,b.example". If @servers is
- *   %NULL or empty, the server is SNOWFLAKE_CLIENT_DEFAULT_SERVER
- *
- * Creates a client. It does not connect before the first call.
- *
- * Returns: (transfer full): a client, or %NULL with INVALID_ARGUMENT set
- */
+ * "[::1]:port" or "tls:host:port"; or on this machine "unix:/path" or "unix:@name". The default
+ * port is 7609. One string can contain several servers: "a.example,b.example". If @servers is %NULL
+ * or empty, the server is SNOWFLAKE_CLIENT_DEFAULT_SERVER
+ * Returns: (transfer full): a client, or %NULL with INVALID_ARGUMENT set */
 SnowflakeClient *snowflake_client_new(const char *const *servers, GError **error);
 void snowflake_client_free(SnowflakeClient *self);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(SnowflakeClient, snowflake_client_free)
 
-/**
- * snowflake_client_set_timeout_ms:
- * @timeout_ms: 1 or more; the default is SNOWFLAKE_CLIENT_DEFAULT_TIMEOUT_MS
- *
- * Sets the time limit for each call of a function below. It covers all steps: DNS lookups,
+/* Sets the time limit for each call of a function below. It covers all steps: DNS lookups,
  * connecting, sending, waiting for replies, failover to other servers, retries and, in get_ids(),
  * all batches.
  *
- * A DNS lookup cannot be interrupted. The call returns in time, but the lookup continues in its
- * own thread until the resolver gives up.
- */
+ * A DNS lookup cannot be interrupted. The call returns in time, but the lookup continues in its own
+ * thread until the resolver gives up.
+ * @timeout_ms: 1 or more; the default is SNOWFLAKE_CLIENT_DEFAULT_TIMEOUT_MS */
 void snowflake_client_set_timeout_ms(SnowflakeClient *self, guint timeout_ms);
 
-/**
- * snowflake_client_set_attempt_timeout_ms:
- * @attempt_timeout_ms: 0, the default, means 50 ms plus 8 times the round-trip time of earlier
- * calls, at most 250 ms
- *
- * Sets how long a call waits for a server, including the DNS lookup and connecting, before it also
+/* Sets how long a call waits for a server, including the DNS lookup and connecting, before it also
  * tries the next one. It never waits for more than half of the call's remaining time.
- */
+ * @attempt_timeout_ms: 0, the default, means 50 ms plus 8 times the round-trip time of earlier
+ * calls, at most 250 ms */
 void snowflake_client_set_attempt_timeout_ms(SnowflakeClient *self, guint attempt_timeout_ms);
 
 /* Sets whether a call is retried until its time limit if no server can serve it. The default is
@@ -153,17 +138,12 @@ typedef struct {
 	gpointer reserved[4];    /* must be %NULL */
 } SnowflakeClientTls;
 
-/**
- * snowflake_client_set_tls:
- * @tls: copied
- *
- * Sets the TLS settings. Without this call, all of them are %NULL and %FALSE. The function reads
+/* Sets the TLS settings. Without this call, all of them are %NULL and %FALSE. The function reads
  * the files. Before each connection, the client rereads any files that have changed, so
  * certificates can be renewed while the client exists. If the new files are invalid, the client
  * uses the previous ones. Open connections are not affected.
- *
- * Returns: %TRUE, or %FALSE with INVALID_ARGUMENT set; in this case, the settings are unchanged
- */
+ * @tls: copied
+ * Returns: %TRUE, or %FALSE with INVALID_ARGUMENT set; in this case, the settings are unchanged */
 gboolean snowflake_client_set_tls(SnowflakeClient *self, const SnowflakeClientTls *tls,
 				  GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
@@ -172,30 +152,20 @@ gboolean snowflake_client_set_tls(SnowflakeClient *self, const SnowflakeClientTl
  * same server, and if it fails, they all fail over to the same next one. */
 void snowflake_client_shuffle_servers(SnowflakeClient *self);
 
-/**
- * snowflake_client_get_id:
+/* Gets one ID.
  * @agent: the name of the calling program, [a-zA-Z][a-zA-Z\-0-9]*, at most 256 bytes
  * @out_id: (out): the ID, above 0; unchanged on failure
- *
- * Gets one ID.
- *
- * Returns: %TRUE, or %FALSE with an error set
- */
+ * Returns: %TRUE, or %FALSE with an error set */
 gboolean snowflake_client_get_id(SnowflakeClient *self, const char *agent, gint64 *out_id,
 				 GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
-/**
- * snowflake_client_get_ids:
- * @count: the number of IDs, 1 or more
- * @out_ids: (out) (array length=count): room for @count IDs; unchanged on failure
- *
- * Gets IDs in batches. If the server does not support get_ids, the client makes one call for each
+/* Gets IDs in batches. If the server does not support get_ids, the client makes one call for each
  * ID. The IDs increase, unless the client fails over to another server in the meantime. The time
  * limit applies to all batches together. If you need millions of IDs, raise it, or call the
  * function several times.
- *
- * Returns: %TRUE, or %FALSE with an error set
- */
+ * @count: the number of IDs, 1 or more
+ * @out_ids: (out) (array length=count): room for @count IDs; unchanged on failure
+ * Returns: %TRUE, or %FALSE with an error set */
 gboolean snowflake_client_get_ids(SnowflakeClient *self, const char *agent, guint count,
 				  gint64 *out_ids, GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
@@ -206,19 +176,14 @@ typedef struct {
 	guint count;  /* 1 or more */
 } SnowflakeClientIdRun;
 
-/**
- * snowflake_client_get_id_runs:
- * @count: the number of IDs, 1 or more
- *
- * Gets IDs like get_ids(), but as runs. Runs are cheap to send, read and store: one call can get
- * up to 10,000 IDs. The counts of the runs add up to @count.
+/* Gets IDs like get_ids(), but as runs. Runs are cheap to send, read and store: one call can get up
+ * to 10,000 IDs. The counts of the runs add up to @count.
  *
  * All IDs in a run have the same tick (a millisecond by default). This is not guaranteed if the
  * server does not support get_id_runs and the client uses get_ids or get_id instead.
- *
+ * @count: the number of IDs, 1 or more
  * Returns: (transfer full) (element-type SnowflakeClientIdRun): at least one run, or %NULL with an
- * error set
- */
+ * error set */
 GArray *snowflake_client_get_id_runs(SnowflakeClient *self, const char *agent, guint count,
 				     GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
@@ -226,34 +191,24 @@ GArray *snowflake_client_get_id_runs(SnowflakeClient *self, const char *agent, g
  * memcmp(). */
 #define SNOWFLAKE_CLIENT_UUID_BYTES 16
 
-/**
- * snowflake_client_get_ulids:
+/* Gets ULIDs (github.com/ulid/spec) with times from the server's clock, in batches like get_ids().
+ * Each ULID is greater than all ULIDs that this server has issued before, to any client. ULIDs
+ * therefore increase, unless the client fails over to another server or the server restarts. Random
+ * bits make them unique, so even a server without a worker ID issues them.
  * @count: the number of ULIDs, 1 or more
  * @out_ulids: (out) (array length=count): room for @count ULIDs; unchanged on failure
- *
- * Gets ULIDs (github.com/ulid/spec) with times from the server's clock, in batches like get_ids().
- * Each ULID is greater than all ULIDs that this server has issued before, to any client. ULIDs
- * therefore increase, unless the client fails over to another server or the server restarts.
- * Random bits make them unique, so even a server without a worker ID issues them.
- *
  * Returns: %TRUE, or %FALSE with an error set: UNSUPPORTED if the server does not support the call
  */
 gboolean snowflake_client_get_ulids(SnowflakeClient *self, const char *agent, guint count,
 				    guint8 (*out_ulids)[SNOWFLAKE_CLIENT_UUID_BYTES],
 				    GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
-/**
- * snowflake_client_get_uuids:
- *
+/* Gets version 7 UUIDs (RFC 9562), in batches like get_ids(). The server makes each UUID from a new
+ * ID, so a UUID is as unique as its ID, and sorts like it.
  * @count: the number of UUIDs, 1 or more
  * @out_uuids: (out) (array length=count): room for @count UUIDs; unchanged on failure
- *
- * Gets version 7 UUIDs (RFC 9562), in batches like get_ids(). The server makes each UUID from a
- * new ID, so a UUID is as unique as its ID, and sorts like it.
- *
  * Returns: %TRUE, or %FALSE with an error set: UNSUPPORTED if the server does not support the call,
- * or its layout is not the default one
- */
+ * or its layout is not the default one */
 gboolean snowflake_client_get_uuids(SnowflakeClient *self, const char *agent, guint count,
 				    guint8 (*out_uuids)[SNOWFLAKE_CLIENT_UUID_BYTES],
 				    GError **error) G_GNUC_WARN_UNUSED_RESULT;

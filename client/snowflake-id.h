@@ -6,8 +6,7 @@
 G_BEGIN_DECLS
 #pragma GCC visibility push(default)
 
-/*
- * Functions for IDs: their parts, their text forms, the ID range of a time span, ULIDs and UUIDs.
+/* Functions for IDs: their parts, their text forms, the ID range of a time span, ULIDs and UUIDs.
  * They do not call a server; to get IDs from the service, use snowflake-client.h.
  *
  *   g_autoptr(GError) error = NULL;
@@ -19,8 +18,7 @@ G_BEGIN_DECLS
  *
  * Times are milliseconds since the Unix epoch. Arguments must not be %NULL, except @error and the
  * arguments of functions that free. All functions are thread-safe, even if threads share a layout
- * or generator. C++ programs can include this header.
- */
+ * or generator. C++ programs can include this header. */
 
 #define SNOWFLAKE_ID_ERROR (snowflake_id_error_quark())
 GQuark snowflake_id_error_quark(void);
@@ -34,11 +32,9 @@ typedef enum {
 	SNOWFLAKE_ID_ERROR_OVERFLOW,
 } SnowflakeIdError;
 
-/*
- * A layout: how the bits of an ID are divided into fields. From the highest bits to the lowest,
+/* A layout: how the bits of an ID are divided into fields. From the highest bits to the lowest,
  * these are the time in ticks since an epoch, the datacenter ID, the worker ID and the sequence. A
- * layout is immutable and always valid.
- */
+ * layout is immutable and always valid. */
 typedef struct _SnowflakeLayout SnowflakeLayout;
 
 /* The parts of an ID. A part that has no bits in the layout is 0. No fields will be added to this
@@ -50,18 +46,13 @@ typedef struct {
 	guint sequence; /* counts from 0 within a tick of a worker ID */
 } SnowflakeParts;
 
-/**
- * snowflake_layout_new:
- * @text: one of snowflake_layout_names(), or all six fields as
- *   "epoch_ms=N,tick_ms=N,time_bits=N,datacenter_bits=N,worker_bits=N,sequence_bits=N", in any
- *   order. If the sum of the bits is not 63, "total_bits=N" must confirm it
- *
- * Creates a layout. A tick is 1 to 1000 ms long. The time has at least 1 bit, the other parts have
+/* Creates a layout. A tick is 1 to 1000 ms long. The time has at least 1 bit, the other parts have
  * 0 to 31 bits each, and all parts together have at most 63 bits. The last tick must end before the
  * year 10000.
- *
- * Returns: (transfer full): a layout, or %NULL with INVALID set
- */
+ * @text: one of snowflake_layout_names(), or all six fields as
+ * "epoch_ms=N,tick_ms=N,time_bits=N,datacenter_bits=N,worker_bits=N,sequence_bits=N", in any order.
+ * If the sum of the bits is not 63, "total_bits=N" must confirm it
+ * Returns: (transfer full): a layout, or %NULL with INVALID set */
 SnowflakeLayout *snowflake_layout_new(const char *text, GError **error);
 void snowflake_layout_free(SnowflakeLayout *self);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(SnowflakeLayout, snowflake_layout_free)
@@ -74,22 +65,17 @@ char **snowflake_layout_names(void);
 /* Returns: (transfer full): all fields, in the form that snowflake_layout_new() accepts */
 char *snowflake_layout_to_text(const SnowflakeLayout *self);
 
-/**
- * snowflake_layout_encode:
+/* Makes an ID from its parts.
  * @parts: a time inside a tick is rounded down to the start of the tick
  * @out_id: (out): the ID, never negative; unchanged on failure
- *
- * Makes an ID from its parts.
- *
  * Returns: %TRUE, or %FALSE with OUT_OF_RANGE set. The message contains the part, its value and the
- * limit
- */
+ * limit */
 gboolean snowflake_layout_encode(const SnowflakeLayout *self, const SnowflakeParts *parts,
 				 gint64 *out_id, GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
-/* Splits an ID into its parts. This is the inverse of snowflake_layout_encode(). Returns: %TRUE, or
- * %FALSE with OUT_OF_RANGE set and @out_parts unchanged if @id is negative or has more bits than
- * the layout */
+/* Splits an ID into its parts. This is the inverse of snowflake_layout_encode().
+ * Returns: %TRUE, or %FALSE with OUT_OF_RANGE set and @out_parts unchanged if @id is negative or
+ * has more bits than the layout */
 gboolean snowflake_layout_decode(const SnowflakeLayout *self, gint64 id, SnowflakeParts *out_parts,
 				 GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
@@ -98,7 +84,7 @@ gboolean snowflake_layout_decode(const SnowflakeLayout *self, gint64 id, Snowfla
  * @from_ms and @to_ms are its first and its last millisecond. It can begin before the layout's
  * epoch or end after its last tick. The range includes ticks that are only partly in the span.
  * Returns: %TRUE, or %FALSE with OUT_OF_RANGE set and the outputs unchanged if the span ends before
- * it begins or is completely outside the layout */
+ * it begins or is entirely outside the layout's range */
 gboolean snowflake_layout_range(const SnowflakeLayout *self, gint64 from_ms, gint64 to_ms,
 				gint64 *out_first, gint64 *out_last,
 				GError **error) G_GNUC_WARN_UNUSED_RESULT;
@@ -149,26 +135,21 @@ char *snowflake_uuid_to_text(const SnowflakeUuid *self);
 gboolean snowflake_uuid_parse(const char *text, SnowflakeUuid *out_uuid,
 			      GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
-/**
- * snowflake_uuid_from_id:
- * @id: an ID of the layout "twitter", not negative
- * @out_uuid: (out): the UUID; unchanged on failure
- *
- * Makes a version 7 UUID from an ID. The UUID is as unique as the ID and can be converted back to
+/* Makes a version 7 UUID from an ID. The UUID is as unique as the ID and can be converted back to
  * it. Such UUIDs sort like their IDs.
  *
- * The UUID contains the ID's time, the 22 least significant bits of the ID (12 in rand_a, 10 at
- * the top of rand_b), and 52 random bits. Each call therefore makes a different UUID.
- *
- * Returns: %TRUE, or %FALSE with OUT_OF_RANGE set
- */
+ * The UUID contains the ID's time, the 22 least significant bits of the ID (12 in rand_a, 10 at the
+ * top of rand_b), and 52 random bits. Each call therefore makes a different UUID.
+ * @id: an ID of the layout "twitter", not negative
+ * @out_uuid: (out): the UUID; unchanged on failure
+ * Returns: %TRUE, or %FALSE with OUT_OF_RANGE set */
 gboolean snowflake_uuid_from_id(gint64 id, SnowflakeUuid *out_uuid,
 				GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
 /* Gets the ID back from a UUID that was made by snowflake_uuid_from_id(). It is not possible to
  * tell whether a version 7 UUID was made from an ID. If it was not, the result is meaningless.
  * Returns: %TRUE, or %FALSE with @out_id unchanged, and with INVALID set if @self has a different
- * version, or with OUT_OF_RANGE if its time is outside the layout */
+ * version, or with OUT_OF_RANGE if its time is outside the layout's range */
 gboolean snowflake_uuid_to_id(const SnowflakeUuid *self, gint64 *out_id,
 			      GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
@@ -185,8 +166,7 @@ gboolean snowflake_ulid_parse(const char *text, SnowflakeUlid *out_ulid,
 gboolean snowflake_ulid_random(gint64 time_ms, SnowflakeUlid *out_ulid,
 			       GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
-/*
- * Generators of increasing ULIDs and UUIDs. If a draw begins after another one has returned, in
+/* Generators of increasing ULIDs and UUIDs. If a draw begins after another one has returned, in
  * any thread, its result is greater. The time comes from the system clock (CLOCK_REALTIME). If the
  * clock steps back, the generator keeps its last millisecond until the clock has passed it.
  *
@@ -197,8 +177,7 @@ gboolean snowflake_ulid_random(gint64 time_ms, SnowflakeUlid *out_ulid,
  * ULIDs are "monotonic" as in the specification: the first one in a millisecond is random, and
  * each further one is the previous one plus 1. Version 7 UUIDs follow RFC 9562, section 6.2,
  * method 1: a 42-bit counter, which starts at a random number in each millisecond, is followed by
- * 32 random bits.
- */
+ * 32 random bits. */
 typedef struct _SnowflakeUlidGenerator SnowflakeUlidGenerator;
 typedef struct _SnowflakeUuidGenerator SnowflakeUuidGenerator;
 

@@ -101,7 +101,7 @@ void snowflake_pool_free(SnowflakePool *self)
 	g_free(self);
 }
 
-/* In the child of a fork, the first take starts a new thread. */
+/* In a forked child, the first take starts a new thread. */
 static gboolean ensure_started(SnowflakePool *self, GError **error)
 {
 	pthread_mutex_t *lock = &self->buffer->wait.mutex;

@@ -8,8 +8,7 @@
 G_BEGIN_DECLS
 #pragma GCC visibility push(default)
 
-/*
- * A pool of IDs, for programs that need many IDs or cannot wait for a call to a server. The pool's
+/* A pool of IDs, for programs that need many IDs or cannot wait for a call to a server. The pool's
  * thread prefetches IDs, and fails over to another server if one fails.
  *
  *   SnowflakePoolConfig config = SNOWFLAKE_POOL_CONFIG_INIT("my-program");
@@ -60,8 +59,7 @@ G_BEGIN_DECLS
  * In a child that was created in another way, for example by _Fork() or clone(), every take fails
  * with UNSUPPORTED. Apart from taking, such a child can only call exec().
  *
- * Requires Linux 4.14 or later. C++ programs can include this header.
- */
+ * Requires Linux 4.14 or later. C++ programs can include this header. */
 typedef struct _SnowflakePool SnowflakePool;
 
 /* A pool's configuration. Initialize it with SNOWFLAKE_POOL_CONFIG_INIT. Later versions can replace
@@ -74,7 +72,7 @@ typedef struct {
 			    * above has a tls: address, only reported tls: addresses are used;
 			    * otherwise, only reported addresses without tls: */
 	guint prefetch_ms; /* 1 to 10000: how long the prefetch buffer should last */
-	guint max_age_ms;  /* twice prefetch_ms to 3600000: the age at which IDs are discarded */
+	guint max_age_ms;  /* 2 * prefetch_ms to 3600000: the age at which IDs are discarded */
 	guint timeout_ms;  /* how long a take waits if the buffer is empty; 0: it fails at once */
 	SnowflakeClientTls tls; /* for servers with TLS */
 	gpointer reserved[8];   /* must be %NULL */
@@ -100,7 +98,7 @@ typedef struct {
 	guint64 prefetched;   /* IDs in the prefetch buffer now */
 	guint64 taken;        /* IDs */
 	guint64 discarded;    /* IDs discarded because of their age */
-	guint64 empty_buffer; /* takes that found the prefetch buffer empty */
+	guint64 empty_buffer; /* number of times a take found the buffer empty */
 	guint64 refills;      /* replies from servers that contained IDs */
 	guint64 failovers;    /* failovers to another server */
 	guint64 excluded;     /* servers excluded because their IDs were not unique */
@@ -112,10 +110,10 @@ typedef struct {
  * @config: copied
  *
  * Creates a pool, which starts to connect in the background. If no server can be reached, this
- * function succeeds, but takes fail.
+ * function succeeds, but attempts to take IDs fail.
  *
- * Returns: (transfer full): a pool, or %NULL with INVALID_ARGUMENT set, or with UNSUPPORTED if the
- * kernel is too old, or if memory or a thread cannot be allocated
+ * Returns: (transfer full): a pool, or %NULL with an error set: INVALID_ARGUMENT; or UNSUPPORTED,
+ * if the kernel is too old, memory is exhausted or a thread cannot be created
  */
 SnowflakePool *snowflake_pool_new(const SnowflakePoolConfig *config, GError **error);
 
@@ -125,29 +123,19 @@ SnowflakePool *snowflake_pool_new(const SnowflakePoolConfig *config, GError **er
 void snowflake_pool_free(SnowflakePool *self);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(SnowflakePool, snowflake_pool_free)
 
-/**
- * snowflake_pool_take:
- * @out_id: (out): the ID, above 0; unchanged on failure
- *
- * Takes one ID. Can be called from any thread. If the prefetch buffer is empty, the function waits
+/* Takes one ID. Can be called from any thread. If the prefetch buffer is empty, the function waits
  * for up to timeout_ms.
- *
- * Returns: %TRUE, or %FALSE with an error set: the last error from a server, or TIMEOUT
- */
+ * @out_id: (out): the ID, above 0; unchanged on failure
+ * Returns: %TRUE, or %FALSE with an error set: the last error from a server, or TIMEOUT */
 gboolean snowflake_pool_take(SnowflakePool *self, gint64 *out_id,
 			     GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
-/**
- * snowflake_pool_take_run:
+/* Takes several IDs, which are consecutive numbers. Otherwise like snowflake_pool_take(). The
+ * function can return fewer IDs than the prefetch buffer contains.
  * @most: 1 or more
  * @out_first: (out): the first ID; unchanged on failure
  * @out_count: (out): the number of IDs, 1 to @most; unchanged on failure
- *
- * Takes several IDs, which are consecutive numbers. Otherwise like snowflake_pool_take(). The
- * function can return fewer IDs than the prefetch buffer contains.
- *
- * Returns: %TRUE, or %FALSE with an error set
- */
+ * Returns: %TRUE, or %FALSE with an error set */
 gboolean snowflake_pool_take_run(SnowflakePool *self, guint most, gint64 *out_first,
 				 guint *out_count, GError **error) G_GNUC_WARN_UNUSED_RESULT;
 

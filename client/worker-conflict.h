@@ -3,17 +3,12 @@
 
 #include "client/snowflake-client.h"
 
-/**
- * worker_conflict_describe:
+/* Compares two servers' worker IDs and registries. Relays do not issue IDs, so they are not
+ * compared.
  * @worker: a server's report, in which unknown texts can be %NULL
  * @other: the report of another server
  * @other_name: the name of @other for the text
- *
- * Compares two servers' worker IDs and registries. Relays do not issue IDs, so they are not
- * compared.
- *
  * Returns: (transfer full) (nullable): that @worker issues the same IDs as @other, with the remedy;
- * %NULL if it does not, as far as is known
- */
+ * %NULL if it does not, as far as is known */
 char *worker_conflict_describe(const SnowflakeClientWorker *worker,
 			       const SnowflakeClientWorker *other, const char *other_name);

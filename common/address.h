@@ -3,11 +3,9 @@
 
 #include <glib.h>
 
-/*
- * The address of a server, as in options of servers and clients: HOST:PORT, tls:HOST:PORT, or a
+/* The address of a server, as in options of servers and clients: HOST:PORT, tls:HOST:PORT, or a
  * local socket, which is unix:PATH or unix:@NAME. The latter is an abstract socket, which has no
- * file. Names are not resolved here.
- */
+ * file. Names are not resolved here. */
 
 #define ADDRESS_DEFAULT_PORT 7609
 #define ADDRESS_ADMIN_PORT   9990 /* the admin port */
@@ -59,8 +57,8 @@ Address *address_parse_server(const char *text, GError **error);
 
 /* Returns: (transfer full) (element-type Address): all addresses, or %NULL with an error set
  * @texts: NULL-terminated: each is one address as for address_parse_server(), or several of them
- * separated by commas. A text that begins with a local socket is one address, because its path can
- * contain commas */
+ * separated by commas. A string that begins with a local socket is one address, because its path
+ * can contain commas */
 GPtrArray *address_parse_servers(const char *const *texts, GError **error);
 
 /* Returns: (transfer full): a copy. */

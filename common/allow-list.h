@@ -6,11 +6,9 @@
 
 #include "common/tls/stream.h"
 
-/*
- * The clients that may call, identified by their addresses and by the names in their certificates.
+/* The clients that may call, identified by their addresses and by the names in their certificates.
  * A client must match at least one entry. Clients of local sockets are not checked, because file
- * permissions protect these sockets. Immutable, so any thread can use it.
- */
+ * permissions protect these sockets. Immutable, so any thread can use it. */
 typedef struct {
 	char *text; /* from which the list was parsed */
 	/* private */
@@ -38,7 +36,7 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(AllowList, allow_list_unref)
  * after its handshake. */
 gboolean allow_list_has_names(const AllowList *self);
 
-/* Returns: (transfer full) (nullable): an entry certificate:NAME that would admit the client. @tls:
+/* Returns: (transfer full) (nullable): a certificate:NAME entry that would admit the client. @tls:
  * (nullable): the connection after its handshake */
 char *allow_list_entry_for(const TlsStream *tls);
 

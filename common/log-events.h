@@ -3,7 +3,7 @@
 /* Every event of the log: LOG_EVENT(value of LogEvent, name, level, interval). The interval is the
  * minimum time between two lines of the event, in milliseconds; 0 for no limit. log.h and log.c
  * include this file. snowflaked(8), LOG EVENTS, describes the events and their fields. Names and
- * fields do not change, because operators build alerts on them. */
+ * fields do not change, because operators' alerts depend on them. */
 
 /* the server */
 LOG_EVENT(LOG_STARTING, "starting", INFO, 0)

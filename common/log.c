@@ -29,13 +29,11 @@ static gboolean is_journal_stderr(void)
 	return strcmp(stream, own) == 0;
 }
 
-/*
- * Each line is one write(2), so that lines of several threads and processes do not mix. If standard
- * error is full, closed or broken, lines are lost and counted, but the server does not wait.
- */
+/* Each line is one write(2), so that lines of several threads and processes do not mix. If standard
+ * error is full, closed or broken, lines are lost and counted, but the server does not wait. */
 
 #define REFUSED_INTERVAL_MS    60000
-#define CONNECTION_INTERVAL_MS 1000 /* anybody who can reach the port can cause these events */
+#define CONNECTION_INTERVAL_MS 1000 /* anyone who can reach the port can cause these events */
 #define FLEET_INTERVAL_MS      1000 /* a relay switches servers as fast as it tries them */
 #define CLOCK_INTERVAL_MS      1000 /* the clock is checked ten times a second */
 
@@ -66,7 +64,7 @@ static _Atomic LogFormat format_used = LOG_FORMAT_AUTO;
 static _Atomic gboolean names_postgresql;
 static _Atomic guint64 lost_lines;
 
-/* The repeated events of one kind with the same reason. */
+/* The repeated events of one type that have the same reason. */
 typedef struct {
 	char *reason;          /* NULL if unused, or not for a single reason */
 	gint64 quiet_until_us; /* monotonic time until which the event is not logged */

@@ -4,8 +4,7 @@
 #include <glib.h>
 #include <limits.h>
 
-/*
- * The server's log, which consists of events with fields. On standard error, an event is one line,
+/* The server's log, a sequence of events with fields. On standard error, an event is one line,
  * in logfmt:
  *
  *   2026-01-31T12:00:00.000Z warning event=extend-failed error="no space left on device"
@@ -17,8 +16,7 @@
  * priority for journald: <4>event=....
  *
  * log-events.h lists all events. Thread-safe. Never blocks: a line that cannot be written at once
- * is lost, and counted. A write to a broken pipe raises SIGPIPE, which the program ignores.
- */
+ * is lost, and counted. A write to a broken pipe raises SIGPIPE, which the program ignores. */
 typedef enum {
 #define LOG_EVENT(event, name, level, interval_ms) event,
 #include "common/log-events.h"
@@ -76,8 +74,9 @@ static inline LogField log_number(const char *key, gint64 number)
  * had no event for the interval. The next line of the event with the same reason reports the
  * suppressed lines as suppressed=N. If there is no such line within the interval, the main loop
  * (GLib's default context) reports them in a line with only the reason. Lost lines are reported as
- * lost_lines=N in the next line. No line is longer than 4096 bytes: longer texts are truncated.
- * @event: a LogEvent @...: one LogField or more */
+ * lost_lines=N in the next line. No line is longer than 4096 bytes: longer strings are truncated.
+ * @event: a LogEvent
+ * @...: one LogField or more */
 #define log_event(event, ...) log_event_fields((event), (const LogField[]){__VA_ARGS__, {0}})
 
 /* @fields: ends with an element whose key is NULL */
@@ -112,19 +111,19 @@ typedef struct {
 } LogLine;
 
 /* The maximum length of a line, including its newline: a writable pipe accepts this many bytes
- * without blocking. In a longer line, the longest texts are shortened, and end with "...". */
+ * without blocking. In a longer line, the longest strings are shortened, and end with "...". */
 #define LOG_LINE_MOST_BYTES 4096
 G_STATIC_ASSERT(LOG_LINE_MOST_BYTES <= PIPE_BUF);
 
-/* Appends event=NAME and the fields in logfmt, or one JSON object: time, level, event and the
- * fields. In at most @room bytes. */
+/* Appends at most @room bytes: event=NAME and the fields in logfmt, or one JSON object: time,
+ * level, event and the fields. */
 void log_line_append(GString *out, const LogLine *line, gboolean is_json, gsize room);
 
 /* Returns: (transfer full): a datagram for the journal
  * (https://systemd.io/JOURNAL_NATIVE_PROTOCOL); its message is the line in logfmt. */
 GString *log_line_datagram(const LogLine *line);
 
-/* Returns: (transfer full): the journal's MESSAGE_ID: the UUID of version 5 (RFC 4122) of the
+/* Returns: (transfer full): the journal's MESSAGE_ID: the version 5 UUID (RFC 4122) of the
  * event's name in LOG_LINE_NAMESPACE, as 32 hexadecimal digits. */
 char *log_line_message_id(const char *event);
 

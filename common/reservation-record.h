@@ -3,11 +3,9 @@
 
 #include <glib.h>
 
-/*
- * The record of a reservation, in ZooKeeper and in a state directory: the end of a worker ID's
- * reservation, and its owner. An end that is read too low breaks uniqueness, so a damaged record
- * is an error.
- */
+/* The record of a reservation, in ZooKeeper and in a state directory: the end of a worker ID's
+ * reservation, and its owner. An end that is read as too early breaks uniqueness, so a damaged
+ * record is an error. */
 typedef struct {
 	gint64 end_tick; /* the last reserved tick: "reserved_until_tick" */
 	char *owner;     /* a nonce; "" if the worker ID was released */
@@ -17,8 +15,8 @@ typedef struct {
 /* Returns: (transfer full): the record as JSON. */
 char *reservation_record_to_json(const ReservationRecord *self);
 
-/* If the text does not parse, or has an unknown format (strict-json.h), this is an error, never an
- * end of 0.
+/* Text that does not parse, or has an unknown format (strict-json.h), is an error, never an end of
+ * 0.
  * @text: (nullable): can be %NULL if @length is 0; need not be NUL-terminated
  * @out_record: (out): cleared by the caller; untouched on failure
  * Returns: %FALSE, with an error set, if @text is not a record */

@@ -5,8 +5,7 @@
 #include <sys/socket.h>
 #include <sys/un.h>
 
-/*
- * Local stream sockets (AF_UNIX), with paths as in address.h, and the names of sockets of any kind.
+/* Local stream sockets (AF_UNIX), with paths as in address.h, and the names of sockets of any kind.
  */
 
 /* Fills in the address, and returns its length.
@@ -28,13 +27,13 @@ gboolean socket_unix_peer(int fd, struct ucred *out_peer);
  * @timeout_ms: maximum time to wait while the server's queue is full; above 0 */
 int socket_unix_connect(const char *path, guint timeout_ms);
 
-/* Returns: (transfer full): the other end of the connected socket @fd: "127.0.0.1:50123",
- * "[::1]:50123"; for a local socket, the process: "unix:uid=1000,pid=4711"; "unknown" if the kernel
- * does not report it. */
+/* Returns: (transfer full): the name of the other end of the connected socket @fd:
+ * "127.0.0.1:50123", "[::1]:50123"; for a local socket, the process: "unix:uid=1000,pid=4711";
+ * "unknown" if the kernel does not report it. */
 char *socket_name_peer(int fd);
 
-/* Returns: (transfer full): the name of this end of @fd, in the format of socket_name_peer(); for a
- * local socket, of socket_unix_name(). */
+/* Returns: (transfer full): the name of this end of @fd, formatted as by socket_name_peer(), or by
+ * socket_unix_name() for a local socket. */
 char *socket_name_local(int fd);
 
 /* Returns whether the TCP socket @fd is connected to itself. If no process listens on a port, the

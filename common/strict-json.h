@@ -3,8 +3,7 @@
 
 #include <json-glib/json-glib.h>
 
-/*
- * Records in JSON. json-glib accepts more than JSON: comments, "var x =", octal and overlong
+/* Records in JSON. json-glib accepts more than JSON: comments, "var x =", octal and overlong
  * numbers, and duplicate members. So the parsed object is printed again, and the result must equal
  * the text.
  *
@@ -12,8 +11,7 @@
  * ignores members that it does not know, and refuses a format that it does not know. So a change
  * that older programs must not ignore must increase the format number.
  *
- * The errors are ID_ERROR_INVALID (core/text.h).
- */
+ * The errors are ID_ERROR_INVALID (core/text.h). */
 
 /* Accepts one object of at most 4096 bytes, in the form that strict_json_print() writes, except
  * for whitespace.

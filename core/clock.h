@@ -7,10 +7,8 @@
 
 #define CLOCK_NS_PER_MS 1000000
 
-/*
- * The source of the time. It is a struct of functions, so that tests can replace it. Any thread can
- * read a clock.
- */
+/* The source of the time. It is a struct of functions, so that tests can replace it. Any thread can
+ * read a clock. */
 typedef struct _Clock Clock;
 struct _Clock {
 	/* Returns the current time, in nanoseconds since the Unix epoch. It can step forwards and
@@ -31,15 +29,13 @@ static inline gint64 clock_now_ms(const Clock *self)
 /* The time of CLOCK_BOOTTIME, which cannot be set. */
 gint64 clock_boottime_ns(void);
 
-/* Waits for @cond until @until_us, of g_get_monotonic_time(). The caller holds @mutex. Returns: 0,
+/* Waits for @cond until @until_us (g_get_monotonic_time()). The caller holds @mutex. Returns: 0,
  * also for a spurious wake-up, or ETIMEDOUT */
 int clock_wait_until(pthread_cond_t *cond, pthread_mutex_t *mutex, gint64 until_us);
 
-/*
- * The clock of a running server: clock_boottime_ns() plus an offset. Only one thread, the owner,
+/* The clock of a running server: clock_boottime_ns() plus an offset. Only one thread, the owner,
  * stores the offset. If the system clock jumps, readers notice it only after the owner has stored a
- * new offset.
- */
+ * new offset. */
 typedef struct {
 	Clock clock;
 	_Atomic gint64 offset_ns; /* written by the owner, read by all threads */

@@ -50,8 +50,7 @@ guint64 lease_last_cursor(const Lease *self)
 
 /* The generator */
 
-/*
- * An attempt takes a view of the lease, its cursor, the clock and the lease's end, computes where
+/* An attempt takes a view of the lease, its cursor, the clock and the lease's end, computes where
  * its run would begin, and swaps the cursor. If the swap fails, or the view leaves no room for the
  * run, another attempt follows.
  *
@@ -69,8 +68,7 @@ guint64 lease_last_cursor(const Lease *self)
  * the clock after the cursor, and refuses only if the lease and the cursor are still the same after
  * the clock and the end were read. Then a refusal was the only correct answer at that instant.
  * (Cursors only grow and no lease is published twice, so equal values mean that nothing has
- * changed. The state without a lease can recur, and requires a refusal whenever it is seen.)
- */
+ * changed. The state without a lease can recur, and requires a refusal whenever it is seen.) */
 
 typedef struct {
 	Lease *lease;
@@ -153,17 +151,16 @@ static gint64 wait_ns(const Generator *self, const View *view, gint64 tick)
 	       view->now_ns % CLOCK_NS_PER_MS;
 }
 
-/*
- * Returns why find_run() found no run. If there are several reasons, returns the first of these:
+/* Returns why find_run() found no run. If there are several reasons, returns the first of these:
  *
- * 1. The clock is outside the layout: there is no ID for such a time, regardless of the lease.
+ * 1. The clock is outside the layout's range: there is no ID for such a time, regardless of the
+ * lease.
  * 2. There is no lease to compare the clock with.
  * 3. The cursor is further ahead than allowed. If IDs were issued, the clock has stepped back;
  *    otherwise the lease begins later. This comes before the end of the lease, because an extension
  *    would not help.
  * 4. The lease ends too early. This comes before the last reason, because waiting would not help.
- * 5. The sequence ran out.
- */
+ * 5. The sequence ran out. */
 static DrawStatus find_refusal(const Generator *self, const View *view, guint count,
 			       DrawRefusal *out_refusal)
 {

@@ -7,11 +7,9 @@
 #include "core/clock.h"
 #include "core/layout.h"
 
-/*
- * The right to issue IDs: a worker ID, the ticks that are reserved for it, and the cursor of the
+/* The right to issue IDs: a worker ID, the ticks that are reserved for it, and the cursor of the
  * last ID issued. Any thread can draw from it through a generator. Only one thread, the keeper,
- * extends and retires it. All atomics are sequentially consistent.
- */
+ * extends and retires it. All atomics are sequentially consistent. */
 typedef struct {
 	guint datacenter_id;
 	guint worker_id;
@@ -48,21 +46,19 @@ void lease_extend(Lease *self, gint64 end_tick);
 gint64 lease_retire(Lease *self, const Layout *layout);
 
 /* Returns the cursor of the last ID issued. Can be called from any thread. The cursor is below
- * first_tick << sequence_bits if no ID was issued (and briefly while a lease is being retired). */
+ * first_tick << sequence_bits if no ID was issued, and briefly while a lease is being retired. */
 guint64 lease_last_cursor(const Lease *self);
 
-/*
- * Issues IDs from the published lease. One draw, of one ID or a batch, is one compare-and-swap on
+/* Issues IDs from the published lease. One draw, of one ID or a batch, is one compare-and-swap on
  * the lease's cursor:
  *
- *   next = max(cursor + 1, first cursor of the tick now, first cursor of the lease)
+ *   next = max(cursor + 1, first cursor of the current tick, first cursor of the lease)
  *   cursor = next + count - 1
  *
  * The last of the IDs is compared with the lease's end and the clock. Uniqueness depends on the
  * lease alone; the clock decides how close to real time an ID is. A refused draw changes nothing.
  *
- * Any thread can draw. Only the keeper's thread publishes leases.
- */
+ * Any thread can draw. Only the keeper's thread publishes leases. */
 typedef struct {
 	/* never change */
 	Layout layout;
@@ -104,7 +100,7 @@ typedef enum {
 	DRAW_CLOCK_OUTSIDE, /* the clock is before the epoch or past the end of the layout */
 } DrawStatus;
 
-/* Details of a refused draw. A field is 0 unless its comment names the status. */
+/* Details of a refused draw. A field is 0 for statuses that its comment does not name. */
 typedef struct {
 	/* Set for DRAW_WAIT, and for DRAW_UNRESERVED if the lease begins later: the time until the
 	 * clock allows the draw, if no other thread draws. 0 if the draw needs another lease. */

@@ -4,14 +4,12 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/*
- * The arithmetic of IDs: the tick for a time, the start of the next run of IDs, and the value of an
+/* The arithmetic of IDs: the tick for a time, the start of the next run of IDs, and the value of an
  * ID. The functions do not check their arguments. They use only integers, without GLib or atomics,
  * so that a verifier for C can read this file: frama-c core/id-arithmetic.h.
  *
  * A tick is the unit of time of a layout, a whole number of milliseconds; tick 0 begins at the
- * epoch. generator.c draws IDs: it moves the cursor of a lease atomically.
- */
+ * epoch. generator.c draws IDs: it moves the cursor of a lease atomically. */
 
 /* The position of an ID among the IDs of one worker: tick << sequence_bits | sequence. */
 typedef uint64_t Cursor;

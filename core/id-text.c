@@ -62,19 +62,6 @@ char *id_text_encode(IdTextForm form, gint64 id)
 	return g_string_free(text, FALSE);
 }
 
-/* Returns the digit for @c. If a form's digits have only one case, accepts both cases. */
-static char canonical_digit(IdTextForm form, char c)
-{
-	if (form == ID_TEXT_HEX)
-		return g_ascii_tolower(c);
-	if (form != ID_TEXT_CROCKFORD)
-		return c;
-	c = g_ascii_toupper(c);
-	if (c == 'I' || c == 'L')
-		return '1';
-	return c == 'O' ? '0' : c;
-}
-
 static gboolean read_digits(IdTextForm form, const char *text, gint64 *out_id, GError **error)
 {
 	const Form *self = &forms[form];
@@ -90,9 +77,18 @@ static gboolean read_digits(IdTextForm form, const char *text, gint64 *out_id, G
 		return id_error_set(error, ID_ERROR_INVALID, "it has more than %u digits",
 				    self->max_digits);
 	for (const char *c = digits; *c != '\0'; c++) {
-		const char *found = strchr(self->digits, canonical_digit(form, *c));
+		char canonical = *c;
+		const char *found;
 		gint64 digit;
 
+		/* if a form's digits have only one case, accept both cases */
+		if (form == ID_TEXT_HEX)
+			canonical = g_ascii_tolower(*c);
+		else if (form == ID_TEXT_CROCKFORD && strchr("ILil", *c) != NULL)
+			canonical = '1';
+		else if (form == ID_TEXT_CROCKFORD)
+			canonical = *c == 'O' || *c == 'o' ? '0' : g_ascii_toupper(*c);
+		found = strchr(self->digits, canonical);
 		if (found == NULL)
 			return id_error_set(error, ID_ERROR_INVALID, "character %d is not a digit",
 					    (int)(c - text) + 1);

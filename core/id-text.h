@@ -25,13 +25,13 @@ gboolean id_text_form_from_name(const char *name, IdTextForm *out_form) G_GNUC_W
  */
 gboolean id_text_form_of(const char *text, IdTextForm *out_form) G_GNUC_WARN_UNUSED_RESULT;
 
-/* Hex, crockford and base62 texts have leading zeros, so that they sort like the IDs. Decimal and
- * base58 texts do not.
+/* The hex, crockford and base62 forms have leading zeros, so that they sort like the IDs. The
+ * decimal and base58 forms do not.
  * @id: not negative
  * Returns: (transfer full): the text, which id_text_decode() can read */
 char *id_text_encode(IdTextForm form, gint64 id);
 
-/* Accepts no sign and no whitespace. Leading zeros are optional, but a text with more digits than
+/* Accepts no sign and no whitespace. Leading zeros are optional, but a string with more digits than
  * the form's maximum is refused.
  * @out_id: (out): 0 to 2^63 - 1; untouched on failure
  * Returns: %TRUE, or %FALSE with INVALID set, which quotes the text */

@@ -181,7 +181,7 @@ gboolean layout_parse(const char *text, Layout *out_layout, GError **error)
 		return parse_fields(text, out_layout, error);
 	shown = text_escape(text, strlen(text));
 	return id_error_set(error, ID_ERROR_INVALID,
-			    "unknown layout \"%s\"; use %sor give all six fields", shown,
+			    "unknown layout \"%s\"; use %sor specify all six fields", shown,
 			    names->str);
 }
 
@@ -234,7 +234,8 @@ static gboolean check_time(const Layout *self, gint64 time_ms, GError **error)
 	if (time_ms >= self->epoch_ms && layout_tick_at(self, time_ms) <= layout_max_tick(self))
 		return TRUE;
 	return id_error_set(error, ID_ERROR_OUT_OF_RANGE,
-			    "time %" G_GINT64_FORMAT " ms is outside the layout, %" G_GINT64_FORMAT
+			    "time %" G_GINT64_FORMAT
+			    " ms is outside the layout's range, %" G_GINT64_FORMAT
 			    " to %" G_GINT64_FORMAT,
 			    time_ms, self->epoch_ms, layout_last_ms(self));
 }

@@ -5,10 +5,8 @@
 
 #include "core/id-arithmetic.h"
 
-/*
- * Converts layouts from and to text, and checks whether IDs and their parts fit. id-arithmetic.h
- * defines layouts and their arithmetic.
- */
+/* Converts layouts from and to text, and checks whether IDs and their parts fit. id-arithmetic.h
+ * defines layouts and their arithmetic. */
 
 /* Twitter's layout, the default: 41 bits of milliseconds since 2010-11-04T01:42:54.657Z, 5 bits of
  * datacenter ID, 5 of worker ID, 12 of sequence. */
@@ -89,13 +87,13 @@ gboolean layout_encode(const Layout *self, const LayoutParts *parts, gint64 *out
 gboolean layout_check_id(const Layout *self, gint64 id, GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
 /* Computes the range of IDs for a time span, for example for WHERE id BETWEEN first AND last. It
- * contains all IDs of the span's ticks, and no others. The span can begin before the layout or end
- * after it. A tick that is only partly in the span is included completely, because an ID does not
- * contain the time within its tick.
+ * contains all IDs of the span's ticks, and no others. The span can begin before the layout's
+ * range or end after it. A tick that is only partly in the span is included completely, because an
+ * ID does not contain the time within its tick.
  * @from_ms, @to_ms: since the Unix epoch; both are included in the span
  * @out_first, @out_last: (out): the lowest and the highest possible ID; untouched on failure
- * Returns: %TRUE, or %FALSE with OUT_OF_RANGE set if the span ends before it begins, or if all of
- * it is outside the layout */
+ * Returns: %TRUE, or %FALSE with OUT_OF_RANGE set if the span ends before it begins, or is
+ * entirely outside the layout's range */
 gboolean layout_range(const Layout *self, gint64 from_ms, gint64 to_ms, gint64 *out_first,
 		      gint64 *out_last, GError **error) G_GNUC_WARN_UNUSED_RESULT;
 

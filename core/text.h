@@ -36,8 +36,8 @@ gboolean text_set_error(GError **error, GQuark domain, int code, const char *for
 GQuark id_error_quark(void);
 
 typedef enum {
-	ID_ERROR_INVALID,      /* a text does not parse, or a layout or a record is invalid */
-	ID_ERROR_OUT_OF_RANGE, /* this part or time does not fit into an ID of this kind */
+	ID_ERROR_INVALID,      /* a string does not parse, or a layout or a record is invalid */
+	ID_ERROR_OUT_OF_RANGE, /* a part or a time does not fit into this kind of ID */
 	ID_ERROR_OVERFLOW,     /* the millisecond has no ULIDs left */
 } IdError;
 

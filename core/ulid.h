@@ -5,12 +5,10 @@
 
 #include "core/uuid.h"
 
-/*
- * ULIDs (github.com/ulid/spec): 48 bits of milliseconds since the Unix epoch, until the year 10889,
+/* ULIDs (github.com/ulid/spec): 48 bits of milliseconds since the Unix epoch, until the year 10889,
  * and 80 random bits. Their uniqueness is a matter of probability; nothing is reserved.
  *
- * A ULID has 128 bits, like a UUID. uuid.h converts it to 16 bytes, or to the text of a UUID.
- */
+ * A ULID has 128 bits, like a UUID. uuid.h converts it to 16 bytes, or to the text of a UUID. */
 typedef Uuid Ulid;
 
 #define ULID_TEXT_SIZE   27 /* including the final NUL */
@@ -22,7 +20,7 @@ static inline gint64 ulid_time_ms(Ulid self)
 	return (gint64)(self.high >> 16);
 }
 
-/* Writes 26 digits of Crockford's base 32, in uppercase. The texts sort like their ULIDs. */
+/* Writes 26 digits of Crockford's base 32, in uppercase. The strings sort like their ULIDs. */
 void ulid_to_text(Ulid self, char out_text[static ULID_TEXT_SIZE]);
 
 /* Returns: %TRUE, or %FALSE with INVALID set

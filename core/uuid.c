@@ -105,13 +105,13 @@ gboolean uuid_to_id(Uuid uuid, gint64 *out_id, GError **error)
 
 	if (version != UUID_VERSION || uuid.low >> RAND_B_BITS != VARIANT)
 		return id_error_set(error, ID_ERROR_INVALID,
-				    "only a UUID of version 7 can contain an ID; this one has "
+				    "only a version 7 UUID can contain an ID; this one has "
 				    "version %u and variant bits %u%u",
 				    version, (guint)(uuid.low >> 63), (guint)(uuid.low >> 62) & 1);
 	if (tick < 0 || tick > layout_max_tick(&LAYOUT_TWITTER))
 		return id_error_set(error, ID_ERROR_OUT_OF_RANGE,
 				    "the UUID's time, %" G_GINT64_FORMAT
-				    " ms, is outside the layout, %" G_GINT64_FORMAT
+				    " ms, is outside the layout's range, %" G_GINT64_FORMAT
 				    " to %" G_GINT64_FORMAT " ms: it was not made from an ID",
 				    uuid_time_ms(uuid), LAYOUT_TWITTER.epoch_ms,
 				    LAYOUT_TWITTER.epoch_ms + layout_max_tick(&LAYOUT_TWITTER));
@@ -141,7 +141,7 @@ gboolean uuid_generator_draw(UuidGenerator *self, gsize count, Uuid *out_uuids, 
 
 	if (now_ms < 0)
 		return id_error_set(error, ID_ERROR_OUT_OF_RANGE,
-				    "a UUID of version 7 cannot have the time %" G_GINT64_FORMAT
+				    "a version 7 UUID cannot have the time %" G_GINT64_FORMAT
 				    " ms; it must be 0 or more; set the clock",
 				    now_ms);
 	pthread_mutex_lock(&self->mutex);

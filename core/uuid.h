@@ -17,7 +17,7 @@ typedef struct {
 	guint64 low;
 } Uuid;
 
-/* Returns a UUID of version 4. The kernel provides its bits at each call, so two processes never
+/* Returns a version 4 UUID. The kernel provides its bits at each call, so two processes never
  * have the same UUID, not even a parent and a child of _Fork() or clone(). */
 Uuid uuid_random(void);
 
@@ -33,8 +33,7 @@ void uuid_to_text(Uuid self, char out_text[static UUID_TEXT_SIZE]);
  * @out_uuid: (out): untouched on failure */
 gboolean uuid_parse(const char *text, Uuid *out_uuid, GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
-/*
- * Two kinds of UUIDs of version 7 (RFC 9562, section 5.7). Both begin with 48 bits of milliseconds
+/* Two kinds of version 7 UUIDs (RFC 9562, section 5.7). Both begin with 48 bits of milliseconds
  * since the Unix epoch, and sort by them.
  *
  *            48 bits       4   12                            2   62
@@ -46,12 +45,11 @@ gboolean uuid_parse(const char *text, Uuid *out_uuid, GError **error) G_GNUC_WAR
  * the ID's time and its low 22 bits: datacenter ID, worker ID and sequence. It sorts like its ID,
  * and converts back to it.
  *
- * The bits do not show which kind a UUID is. A plain UUID whose time is within the layout may also
- * be converted to an ID, but that ID is meaningless.
- */
+ * The bits do not show which kind a UUID is. A plain UUID whose time is in the layout's range may
+ * also be converted to an ID, but that ID is meaningless. */
 #define UUID_COUNTER_BITS 42
 
-/* Returns unix_ts_ms, the 48-bit time of a UUID of version 7. */
+/* Returns unix_ts_ms, the 48-bit time of a version 7 UUID. */
 static inline gint64 uuid_time_ms(Uuid uuid)
 {
 	return (gint64)(uuid.high >> 16);
@@ -63,18 +61,16 @@ static inline gint64 uuid_time_ms(Uuid uuid)
 Uuid uuid_from_id(gint64 id, guint64 random);
 
 /* Returns: %TRUE, or %FALSE with INVALID set if @uuid is of another version or variant, or with
- * OUT_OF_RANGE if its time is outside of LAYOUT_TWITTER
+ * OUT_OF_RANGE if its time is outside LAYOUT_TWITTER's range
  * @out_id: (out): the ID that was passed to uuid_from_id(); untouched on failure */
 gboolean uuid_to_id(Uuid uuid, gint64 *out_id, GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
-/*
- * A source of increasing ULIDs (ulid.h), or of increasing UUIDs of the plain kind, for any number
+/* A source of increasing ULIDs (ulid.h), or of increasing UUIDs of the plain kind, for any number
  * of threads. Each is greater than all those that were returned before its draw began. If the clock
  * steps back, the time of the last one is used until the clock is past it.
  *
  * A child of fork() continues in a later millisecond. If another thread was drawing at the time of
- * the fork, the child must not use the generator.
- */
+ * the fork, the child must not use the generator. */
 typedef struct {
 	const Clock *clock;
 	pthread_mutex_t mutex; /* protects the members below */
@@ -90,7 +86,7 @@ void uuid_generator_clear(UuidGenerator *self);
 /* Draws UUIDs by RFC 9562, section 6.2, method 1. In each millisecond, the counter starts at a
  * random number whose highest bit is 0, and increases by 1. It is followed by 32 random bits, which
  * are new in each UUID. If the counter overflows, after at least 2^41 UUIDs in a millisecond, the
- * time of the next UUID is a millisecond ahead of the clock. So no call waits or is refused.
+ * time of the next UUID is a millisecond ahead of the clock. So calls neither wait nor are refused.
  * Thread-safe. A batch reads the clock once.
  * @count: 1 to 2^41
  * @out_uuids: (out): @count consecutive UUIDs of one millisecond; untouched on failure

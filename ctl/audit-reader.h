@@ -3,17 +3,15 @@
 
 #include "audit/entry.h"
 
-/*
- * Reads the entries in audit log files, one file after the other. A damaged line is skipped, and
+/* Reads the entries in audit log files, one file after the other. A damaged line is skipped, and
  * reported on standard error with its file and line number. The memory used does not depend on the
- * length of a file or a line.
- */
+ * length of a file or a line. */
 typedef struct {
 	/* Code outside this module only reads these. */
 	AuditEntry entry;
 	guint file;       /* index of the entry's file */
 	guint64 line;     /* number of its line, from 1 */
-	gboolean any_bad; /* a line was damaged, or a file could not be read to its end */
+	gboolean any_bad; /* a line was damaged, or a file could not be read completely */
 
 	const char *const *files;
 	guint next_file;

@@ -68,7 +68,7 @@ static void print_cells(Rows *self, const char *id, const char *time, const char
 		ctl_output_print("%s\n", agent);
 }
 
-/* @file: (nullable): only if the place is shown, like @line */
+/* @file: (nullable): only if the position is shown, like @line */
 static void print_entry(Rows *self, const AuditEntry *entry, const char *file, guint64 line)
 {
 	gboolean has_time = layout_check_id(self->layout, entry->id, NULL);

@@ -166,7 +166,7 @@ static CtlStatus run_bench(const CtlOptions *options, G_GNUC_UNUSED const char *
 
 const CtlCommand ctl_bench_command = {
 	.name = "bench",
-	.summary = "Loads servers with calls, and measures rate and latency.",
+	.summary = "Puts servers under load, and measures rate and latency.",
 	.details = "By default, each reply triggers the next call. With --rate, calls are sent on "
 		   "schedule, whether or not replies arrive, and latency is measured from the "
 		   "scheduled time. The calls are get_id, get_ids and get_id_runs for batches, and "

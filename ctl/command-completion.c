@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/*
- * "completion" prints a script that completes command lines in a shell. When the user presses Tab,
+/* "completion" prints a script that completes command lines in a shell. When the user presses Tab,
  * the script runs "snowflakectl __complete SHELL PROGRAM LINE", where LINE ends at the cursor. That
  * command prints the words that are possible there, one per line. It uses the same tables as
  * --help. If it prints ":files" or ":directories", the shell lists them itself, because it knows
- * how to quote their names.
- */
+ * how to quote their names. */
 
 #include <string.h>
 

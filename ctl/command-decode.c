@@ -54,7 +54,7 @@ typedef struct {
 	gboolean any_bad;
 } Decoder;
 
-/* Refuses UUIDs of versions other than 7. */
+/* Refuses UUIDs whose version is not 7. */
 static gboolean decode_uuid(const char *text, Decoded *out_decoded, GError **error)
 {
 	g_autoptr(GError) without_id = NULL;
@@ -83,7 +83,7 @@ static gboolean decode_id(const Decoder *self, const char *text, Decoded *out_de
 
 		return id_error_set(error, ID_ERROR_INVALID,
 				    "\"%s\" is not a decimal number, a hexadecimal number that "
-				    "begins with 0x, a ULID or a UUID; for another form, give "
+				    "begins with 0x, a ULID or a UUID; for another form, use "
 				    "--from crockford, base62 or base58",
 				    shown);
 	}
@@ -283,7 +283,7 @@ const CtlCommand ctl_decode_command = {
 	.arguments = "[ID...]",
 	.summary = "Shows the parts of IDs.",
 	.details = "Without arguments, reads IDs from standard input, one per line. Recognizes "
-		   "decimal numbers, 0x with hex digits, ULIDs and UUIDs of version 7. Other forms "
+		   "decimal numbers, 0x with hex digits, ULIDs and version 7 UUIDs. Other forms "
 		   "require --from.",
 	.takes_no_server = TRUE,
 	.entries = decode_entries,

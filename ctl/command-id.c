@@ -114,7 +114,7 @@ const CtlCommand ctl_ulid_command = {
 
 const CtlCommand ctl_uuid_command = {
 	.name = "uuid",
-	.summary = "Prints new UUIDs of version 7, one per line.",
+	.summary = "Prints new version 7 UUIDs, one per line.",
 	.details = "The server makes each UUID from a new ID, so UUIDs are as unique as IDs, and "
 		   "sort like them. snowflakectl decode shows the ID in a UUID.",
 	.entries = entries,

@@ -92,7 +92,7 @@ static CtlStatus run_layouts(const CtlOptions *options, const char *const *argum
 const CtlCommand ctl_layouts_command = {
 	.name = "layouts",
 	.summary = "Lists the named layouts.",
-	.details = "To use another layout, give its fields: see --layout in snowflakectl(1).",
+	.details = "To use another layout, specify its fields: see --layout in snowflakectl(1).",
 	.takes_no_server = TRUE,
 	.run = run_layouts,
 };

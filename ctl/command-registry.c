@@ -248,9 +248,10 @@ static gboolean read_limits(Quarantine *self, GError **error)
 		self->limits =
 			(ZnodeLimits){MAX(wanted->max_clock_skew_ms, ZNODES_MAX_CLOCK_SKEW_MS),
 				      MAX(wanted->reservation_ms, ZNODES_MAX_RESERVATION_MS)};
-		self->limits_why = g_strdup_printf("the maximum that servers allow, because %s; if "
-						   "you know the earlier values, give both options",
-						   fault);
+		self->limits_why =
+			g_strdup_printf("the maximum that servers allow, because %s; if "
+					"you know the earlier values, specify both options",
+					fault);
 	}
 	return TRUE;
 }
@@ -312,7 +313,7 @@ static CtlStatus plan_quarantine(Quarantine *self)
 	g_ptr_array_sort(self->floors, compare_floors);
 	if (self->floors->len > 0)
 		return CTL_OK;
-	ctl_output_complain("%s contains no datacenter (%s at %s); give the datacenters of "
+	ctl_output_complain("%s contains no datacenter (%s at %s); specify the datacenters of "
 			    "all servers with --datacenter-id",
 			    self->registry->root, self->registry->name, self->registry->servers);
 	return CTL_FAILED;
@@ -379,8 +380,8 @@ static gboolean read_clock(const Quarantine *self, gint64 *out_now_ms, GError **
 			return set_gone(path, error);
 		if (strlen(record->data) != record->length) {
 			g_set_error(error, CTL_STORE_ERROR, CTL_STORE_ERROR_REFUSED,
-				    "cannot write back the data of %s, because they contain a NUL "
-				    "byte; clear them with ZooKeeper's zkCli.sh: set %s \"\"",
+				    "cannot write back the data of %s, because it contains a NUL "
+				    "byte; clear it with ZooKeeper's zkCli.sh: set %s \"\"",
 				    path, path);
 			return FALSE;
 		}
@@ -423,7 +424,7 @@ static gboolean find_floor(Quarantine *self, GError **error)
 	if (!floor_after_loss(&self->tree->layout, now_ms, &self->limits, &self->floor)) {
 		g_set_error(error, CTL_STORE_ERROR, CTL_STORE_ERROR_REFUSED,
 			    "%s's clock, at %" G_GINT64_FORMAT
-			    " ms since 1970, is outside the layout",
+			    " ms since 1970, is outside the layout's range",
 			    self->registry->name, now_ms);
 		return FALSE;
 	}
@@ -534,7 +535,7 @@ static gboolean confirm_quarantine(const Quarantine *self)
 		"for the next %" G_GINT64_FORMAT " s: --max-clock-skew %" G_GINT64_FORMAT
 		" and --reservation %" G_GINT64_FORMAT " of servers,\n"
 		"%s.\n"
-		"The backup does not include later changes. Give\n"
+		"The backup does not include later changes. Specify\n"
 		"- these two options, if servers had larger values after the backup;\n"
 		"- --datacenter-id, if a datacenter was first used after the backup;\n"
 		"- a larger --max-clock-skew, if %s's clock was more than 10 s ahead of "
@@ -714,7 +715,7 @@ static CtlStatus run_quarantine(const CtlOptions *options, const CtlRegistry *re
 	if (!given.yes && !isatty(STDIN_FILENO))
 		return ctl_output_misuse(
 			"cannot ask for confirmation without a terminal, so nothing "
-			"was done; give --yes to skip the question");
+			"was done; use --yes to skip the question");
 	if (!ctl_options_number("--reservation MS", given.reservation, 1, MAX_GIVEN_MS,
 				&reservation_ms) ||
 	    !ctl_options_number("--max-clock-skew MS", given.max_clock_skew, 1, MAX_GIVEN_MS,
@@ -855,7 +856,7 @@ static CtlStatus run_init(const CtlOptions *options, const CtlRegistry *registry
 	} while (write->answer->outcome == STORE_CONFLICT);
 	if (write->answer->outcome == STORE_ABSENT) {
 		ctl_output_complain("cannot create %s in %s at %s: no permission; create "
-				    "it, with its parents, or give a user and password that can "
+				    "it, with its parents, or use a user and password that can "
 				    "(--zookeeper-auth)",
 				    registry->root, registry->name, registry->servers);
 		return CTL_FAILED;

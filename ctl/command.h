@@ -10,7 +10,7 @@ typedef struct {
 	const char *name;
 	const char *arguments;       /* arguments in --help: "[ID...]"; NULL if none */
 	const char *summary;         /* one line, for --help */
-	const char *details;         /* further text for the command's --help; NULL if none */
+	const char *details;         /* more text for the command's --help; NULL if none */
 	gboolean takes_registry;     /* supports --zookeeper and --postgresql */
 	gboolean takes_no_server;    /* the command does not support --server */
 	const GOptionEntry *entries; /* the command's own options, NULL-terminated */

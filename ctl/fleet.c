@@ -89,7 +89,7 @@ static void ask_member(gpointer item, gpointer data)
 	answers = snowflake_client_get_workers(client, &self->failure);
 	if (answers != NULL && answers->len > MAX_WORKERS) {
 		g_set_error(&self->failure, SNOWFLAKE_CLIENT_ERROR, SNOWFLAKE_CLIENT_ERROR_PROTOCOL,
-			    "%s: its list of %u servers is too long; only %d are asked; use "
+			    "%s: its list of %u servers is too long; only %d are queried; use "
 			    "--zookeeper for all",
 			    self->server->text, answers->len, MAX_WORKERS);
 		g_clear_pointer(&answers, g_ptr_array_unref);

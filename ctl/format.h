@@ -9,21 +9,21 @@
  * operators type. */
 
 /* Returns: (transfer full): the time in RFC 3339 form; "-" if @time_ms is 0, or if RFC 3339 cannot
- * express it. */
+ * express the time. */
 char *ctl_format_time(gint64 time_ms);
 void ctl_format_json_time(JsonObject *object, const char *name, gint64 time_ms);
 
 /* Returns: (transfer full): the end of a reservation: "for 8 s", "ended 3 min ago"; "-" as above.
  */
 char *ctl_format_until(gint64 until_ms, gint64 now_ms);
-/* Returns: (transfer full): a duration in the largest of days, hours and minutes of which it has
+/* Returns: (transfer full): a duration in days, hours or minutes: the largest unit in which it is
  * two or more; otherwise in seconds. */
 char *ctl_format_span(gint64 span_ms);
 
 /* Returns: (transfer full): @text (nullable), made safe to print, and truncated to 64 bytes. */
 char *ctl_format_text(const char *text);
-/* Like ctl_format_text(), for an address, or a path in ZooKeeper or of a file: truncates to 512
- * bytes. */
+/* Like ctl_format_text(), for an address, or a path of a znode or a file: truncates to 512 bytes.
+ */
 char *ctl_format_path(const char *path);
 /* Like ctl_format_text(), for a useragent, which can contain NULs: truncates to 256 bytes. */
 char *ctl_format_agent(const char *agent, gsize length);

@@ -94,9 +94,9 @@ void ctl_options_add_remedy(const CtlOptions *self, GError *error)
 	const char *remedy = "";
 
 	if (self->tls.ca == NULL && strstr(message, TLS_STREAM_REFUSES) != NULL)
-		remedy = "; if your own CA signed it, give the CA with --tls-ca";
+		remedy = "; if your own CA signed it, specify the CA with --tls-ca";
 	else if (self->tls.certificate == NULL && strstr(message, TLS_STREAM_REPORTS) != NULL)
-		remedy = "; if the server requires a client certificate, give --tls-certificate "
+		remedy = "; if the server requires a client certificate, use --tls-certificate "
 			 "and --tls-key";
 	error->message = g_strconcat(message, remedy, NULL);
 }
@@ -247,7 +247,7 @@ gboolean ctl_options_time(const char *option, const char *text, gint64 *out_time
 	g_autofree char *shown = text_escape(text, strlen(text));
 
 	ctl_output_complain(
-		"%s: \"%s\" is not a time; give milliseconds since 1970 (at most %" G_GINT64_FORMAT
+		"%s: \"%s\" is not a time; use milliseconds since 1970 (at most %" G_GINT64_FORMAT
 		"), or an RFC 3339 time such as 2026-01-31T12:00:00.000Z",
 		option, shown, CTL_FORMAT_MAX_TIME_MS);
 	return FALSE;

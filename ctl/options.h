@@ -14,7 +14,7 @@
  * The functions return %FALSE or %NULL, after printing a message, if a value is invalid; the exit
  * status is then CTL_USAGE. */
 
-/* The options with other sources than the command line: see settings.h. */
+/* The options with sources other than the command line: see settings.h. */
 typedef enum {
 	CTL_SERVER,
 	CTL_ZOOKEEPER,
@@ -67,7 +67,7 @@ TlsClient *ctl_options_tls_new(const CtlOptions *self);
 SnowflakeClient *ctl_options_client_new(const CtlOptions *self, const Address *const *servers,
 					guint count);
 
-/* Appends to the error of a failed call which TLS option is missing, if one is. */
+/* Appends a missing TLS option, if there is one, to the error of a failed call. */
 void ctl_options_add_remedy(const CtlOptions *self, GError *error);
 
 /* The registry that a command reads: in ZooKeeper or in PostgreSQL. */

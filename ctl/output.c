@@ -285,10 +285,9 @@ CtlStatus ctl_output_fail(const GError *error)
 
 CtlStatus ctl_output_fail_store(const GError *error)
 {
-	const char *hint =
-		ctl_store_is_lost(error)
-			? "; to ask servers without the registry, give --server HOST:PORT"
-			: "";
+	const char *hint = ctl_store_is_lost(error)
+				   ? "; to ask servers without the registry, use --server HOST:PORT"
+				   : "";
 	g_autoptr(GError) complete =
 		g_error_new(error->domain, error->code, "%s%s", error->message, hint);
 
@@ -310,7 +309,7 @@ void ctl_output_print_object(JsonObject *object)
 	ctl_output_print("%s\n", line);
 }
 
-/* @quote: "\"" around a text, otherwise "" */
+/* @quote: "\"" around a string, otherwise "" */
 static void add_element(const char *element, const char *quote)
 {
 	ctl_output_print("%s%s%s%s", n_elements++ > 0 ? ",\n " : "[\n ", quote, element, quote);

@@ -13,8 +13,7 @@ typedef enum {
 	CTL_INTERRUPTED = 130, /* interrupted by Ctrl-C */
 } CtlStatus;
 
-/*
- * Output of snowflakectl. If standard output cannot be written, the program exits with an error
+/* Output of snowflakectl. If standard output cannot be written, the program exits with an error
  * message; if the reader of a pipe has ended, it exits without a message.
  *
  * With --json, standard output is always JSON. A command that fails, or is interrupted, before it
@@ -22,8 +21,7 @@ typedef enum {
  *
  *   {"error":"127.0.0.1:7609: cannot connect: Connection refused","kind":"unreachable"}
  *
- * A command that has started an array ends it.
- */
+ * A command that has started an array ends it. */
 
 /* Call these two functions first and last. @json: --json is given */
 void ctl_output_begin(gboolean json);
@@ -54,10 +52,10 @@ gboolean ctl_output_confirm(void);
 /* Like ctl_output_complain(), with the kind of @error.
  * @retry_after_ms: when to try again; 0 if unknown */
 void ctl_output_complain_of(const GError *error, gint64 retry_after_ms);
-/* Prints an error that ends the command. Returns CTL_FAILED. */
+/* Prints the error with which the command ends. Returns CTL_FAILED. */
 CtlStatus ctl_output_fail(const GError *error);
-/* Like ctl_output_fail(), for a command that can ask servers instead of ZooKeeper. If ZooKeeper
- * does not answer, the message suggests this. */
+/* Like ctl_output_fail(), for a command that can query servers instead of the registry. If the
+ * registry does not answer, the message suggests asking servers. */
 CtlStatus ctl_output_fail_store(const GError *error);
 
 /* Returns: (transfer full): the line that ctl_output_complain() prints, without its newline. */
@@ -77,12 +75,10 @@ void ctl_output_add_text(const char *text);
  * has and the array is empty, the error is printed instead. */
 void ctl_output_end_array(gboolean json, gboolean complete);
 
-/*
- * SIGINT and SIGTERM end the program with the signal's status, but not between a print and a flush.
+/* SIGINT and SIGTERM end the program with the signal's status, but not between a print and a flush.
  * The program first writes the closing text, which completes the output. A second signal ends the
  * program immediately, because the reader may have stopped reading. An ignored signal stays
- * ignored.
- */
+ * ignored. */
 
 /* Ends the program with the signal @number, after the closing text if @is_whole. */
 G_NORETURN void ctl_output_end_by_signal(int number, gboolean is_whole);
@@ -94,8 +90,8 @@ void ctl_output_set_last_words(int descriptor, char *text);
 /* A table of text. A column is as wide as its widest cell. */
 typedef struct _CtlTable CtlTable;
 
-/* @heads: the first line, NULL-terminated. A column whose head begins with ">" is right-aligned;
- * the ">" is not printed. */
+/* @heads: the column headings, NULL-terminated. A column whose heading begins with ">" is
+ * right-aligned; the ">" is not printed. */
 CtlTable *ctl_table_new(const char *const *heads);
 void ctl_table_free(CtlTable *self);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(CtlTable, ctl_table_free)
@@ -105,7 +101,7 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(CtlTable, ctl_table_free)
 void ctl_table_add(CtlTable *self, char *text);
 void ctl_table_add_painted(CtlTable *self, char *text, CtlColour colour);
 
-/* Sets the colour of a head. @column: counted from 0 */
+/* Sets the colour of a column heading. @column: counted from 0 */
 void ctl_table_paint_head(CtlTable *self, guint column, CtlColour colour);
 
 /* Prints the table on standard output. */

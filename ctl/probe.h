@@ -20,9 +20,9 @@ typedef struct {
 	gint64 counted_at_us; /* g_get_monotonic_time() at the arrival of the counters */
 } CtlProbe;
 
-/* Asks the server of @client, also for its counters if @with_counters. Returns %FALSE, with
+/* Queries the server of @client, and also its counters if @with_counters. Returns %FALSE, with
  * @out_probe untouched and an error set, if it does not answer all calls, or, with @known, if it is
- * an original server, which does not identify itself. @options: those of @client */
+ * an original server, which does not identify itself. @options: the options of @client */
 gboolean ctl_probe(const CtlOptions *options, SnowflakeClient *client, gboolean known,
 		   gboolean with_counters, CtlProbe *out_probe, GError **error);
 void ctl_probe_clear(CtlProbe *self);

@@ -3,17 +3,15 @@
 
 #include <glib.h>
 
-/*
- * Colours are used if standard output is a terminal with colours (TERM is set, and not to dumb) and
+/* Colours are used if standard output is a terminal with colours (TERM is set, and not to dumb) and
  * NO_COLOR is not set (see no-color.org). Colours never carry information that is not in the text.
- * Every terminal supports the chosen colours, and they are readable on white and on black.
- */
+ * Every terminal supports these colours, and they are readable on white and on black. */
 typedef enum {
 	CTL_COLOUR_NONE,
 	CTL_COLOUR_GOOD,
 	CTL_COLOUR_PASSING, /* a temporary state */
 	CTL_COLOUR_BAD,
-	/* bold: the head of a group, or of the column by which a table is sorted */
+	/* bold: the heading of a group, or of the column by which a table is sorted */
 	CTL_COLOUR_HEAD,
 } CtlColour;
 
@@ -23,11 +21,9 @@ CtlColour ctl_colour_of_state(const char *state);
 /* Returns: (transfer full): @text in this colour, if colours are used. */
 char *ctl_colour_paint(const char *text, CtlColour colour);
 
-/*
- * A screen that is redrawn repeatedly, in lines that fit its width and height, so that nothing
+/* A screen that is redrawn repeatedly, in lines that fit its width and height, so that nothing
  * scrolls. Text is printable UTF-8: a wide character takes two columns; a combining character and a
- * colour take none.
- */
+ * colour take none. */
 
 /* The contents, from the top down (element-type utf8). ">" in the last column marks a truncated
  * line. */

@@ -78,9 +78,9 @@ static char **split_list(const char *text)
 	return list[0] != NULL ? g_steal_pointer(&list) : NULL;
 }
 
-static GSList *lists; /* never freed, like the texts of g_intern_string() */
+static GSList *lists; /* never freed, like the strings of g_intern_string() */
 
-/* Sets a field; an empty text is the default. */
+/* Sets a field; an empty string selects the default. */
 static gboolean set_field(CtlOptions *options, const CtlSettingSpec *spec, const char *text,
 			  GError **error)
 {

@@ -3,8 +3,7 @@
 
 #include "ctl/options.h"
 
-/*
- * The options that can also be set in the environment and in config files. For each option, the
+/* The options that can also be set in the environment and in config files. For each option, the
  * first of these sources that sets it applies:
  *
  *   the command line
@@ -12,10 +11,9 @@
  *   the user's config file
  *   the system's config file
  *
- * An empty value in the environment or in a file is the default, whatever later sources contain.
- */
+ * An empty value in the environment or in a file means the default, regardless of later sources. */
 
-/* What a command uses. Other options are not read from the environment and the files. */
+/* The options that a command uses. Others are not read from the environment or the files. */
 typedef enum {
 	CTL_USE_SERVERS = 1,
 	CTL_USE_REGISTRY = 2,
@@ -37,7 +35,7 @@ extern const CtlSettingSpec CTL_SETTINGS[CTL_N_SETTINGS];
 #define CTL_SETTINGS_SYSTEM_FILE "/etc/snowflake/snowflakectl.conf"
 #define CTL_SETTINGS_USER_FILE   "snowflake/snowflakectl.conf" /* in XDG_CONFIG_HOME */
 
-/* The config files that are read if the user names none. */
+/* The config files that are read if the user does not name one. */
 typedef struct {
 	const char *user;
 	const char *system;
@@ -51,10 +49,11 @@ typedef struct {
  *
  * Sets the values that the command line does not contain, and the sources of all values. If the
  * command line or the environment names a config file, reads only this file. The usual files do not
- * have to exist. Texts are never freed. If @uses is 0, reads only a file that the command line
- * names, to find errors in it.
+ * have to exist. The strings are never freed. If @uses is 0, reads only a file that the command
+ * line names, to find errors in it.
  *
- * Returns: %FALSE with an error set, which names the file or the variable: CTL_USAGE
+ * Returns: %FALSE with an error set, which names the file or the variable; the exit status is then
+ * CTL_USAGE
  */
 gboolean ctl_settings_load(CtlOptions *options, guint uses, const CtlSettingFiles *files,
 			   GError **error);

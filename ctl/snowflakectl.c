@@ -43,7 +43,7 @@ static struct {
 /* The options that every command has. */
 static GOptionEntry common_entries[] = {
 	{"server", 0, 0, G_OPTION_ARG_STRING_ARRAY, &given.options.servers,
-	 "Server, as HOST:PORT, tls:HOST:PORT or unix:PATH; give more for failover "
+	 "Server, as HOST:PORT, tls:HOST:PORT or unix:PATH; repeat for failover "
 	 "(default $SNOWFLAKE_SERVERS, or " SNOWFLAKE_CLIENT_DEFAULT_SERVER ")",
 	 "HOST:PORT"},
 	{"zookeeper", 0, 0, G_OPTION_ARG_STRING, &given.options.zookeeper,
@@ -346,7 +346,7 @@ static CtlStatus parse_and_run(int argc, char **argv)
 			given.options.zookeeper != NULL || given.options.zookeeper_auth != NULL
 				? "--zookeeper"
 				: "--postgresql",
-			command->takes_no_server ? "" : "; give --server HOST:PORT");
+			command->takes_no_server ? "" : "; use --server HOST:PORT");
 	if (command->arguments == NULL && given.arguments != NULL) {
 		g_autofree char *shown =
 			text_escape(given.arguments[0], strlen(given.arguments[0]));

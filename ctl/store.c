@@ -115,11 +115,11 @@ CtlStore *ctl_store_connect(const CtlRegistry *registry, guint timeout_ms, gbool
 	self->name = registry->name;
 	self->servers = g_strdup(registry->servers);
 	self->access_remedy =
-		registry->postgresql != NULL ? "give a role that has the rights of a server"
+		registry->postgresql != NULL ? "use a role that has the rights of a server"
 		: registry->auth != NULL
 			? "the user and password in --zookeeper-auth differ from those of the "
 			  "servers"
-			: "give the servers' user and password with --zookeeper-auth";
+			: "specify the servers' user and password with --zookeeper-auth";
 	self->reconnects = reconnects;
 	self->timeout_ms = timeout_ms;
 	self->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);

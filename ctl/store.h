@@ -4,11 +4,9 @@
 #include "ctl/options.h"
 #include "worker/registration/listing.h"
 
-/*
- * Access to a shared registry for commands. Adds blocking calls to the servers' own store
- * (worker/store.h), and reads the whole tree as listings. A session is for one thread.
- * After LOST or REFUSED of the session itself, it is not opened again.
- */
+/* Access to a shared registry for commands. Adds blocking calls to the servers' own store
+ * (worker/store.h), and reads the whole tree as listings. Only one thread may use a
+ * session. If the session itself is LOST or REFUSED, it is not opened again. */
 typedef struct _CtlStore CtlStore;
 
 #define CTL_STORE_ERROR (ctl_store_error_quark())
@@ -87,7 +85,7 @@ typedef struct {
  * @with_all: read every reservation and the floors; otherwise only the reservations of worker IDs
  * that a claim contains.
  * Returns: (transfer full) (nullable): the tree, or %NULL with an error set: a CTL_STORE_ERROR,
- * or an error which says that there is no znode at @root or no valid layout */
+ * or an error that says that there is no znode at @root or no valid layout */
 CtlRegistryTree *ctl_registry_tree_read(CtlStore *store, const char *root, gboolean with_all,
 					GError **error);
 void ctl_registry_tree_free(CtlRegistryTree *self);

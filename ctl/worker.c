@@ -246,8 +246,8 @@ static void ask_worker(gpointer item, gpointer data)
 		ctl_worker_set_unreachable(self, g_steal_pointer(&failure));
 	} else if (probe.worker == NULL || g_strcmp0(probe.worker->nonce, self->said.nonce) != 0) {
 		g_set_error(&failure, SNOWFLAKE_CLIENT_ERROR, SNOWFLAKE_CLIENT_ERROR_UNREACHABLE,
-			    "%s: another server answers at this address; the registered server no "
-			    "longer runs",
+			    "%s: another server answers at this address; the registered server is "
+			    "no longer running",
 			    server->text);
 		ctl_worker_set_unreachable(self, g_steal_pointer(&failure));
 	} else {
@@ -279,7 +279,7 @@ void ctl_worker_ask_all(GPtrArray *workers, const CtlOptions *options, gboolean 
 
 		if (!worker->has_clock)
 			worker->ahead_ms = ahead_ms;
-		if (worker->said.state == NULL) /* an embedded node, which cannot be asked */
+		if (worker->said.state == NULL) /* an embedded node, which cannot be queried */
 			worker->said.state = g_strdup(keeper_state_name(keeper_state_guess(
 				worker->said.worker_id, ctl_worker_left_ms(worker, now_ms) > 0)));
 	}

@@ -20,7 +20,7 @@ typedef struct {
 /* A row of "workers" and "top": the report about a server, and measured values. */
 typedef struct {
 	/* A report by the server itself, by another server, or from its claim. Unknown strings are
-	 * NULL or empty; so is the state of a server that was not queried. A relay has no worker ID
+	 * NULL or empty, as is the state of a server that was not queried. A relay has no worker ID
 	 * here. The time of the report is a time of the local clock. */
 	SnowflakeClientWorker said;
 	/* the report is by another server, and is replaced when the server itself answers */
@@ -31,7 +31,7 @@ typedef struct {
 	gint64 ahead_ms; /* the clock of reserved_until_ms minus the local clock */
 
 	GError *failure;       /* (nullable): why it does not answer, if it is unreachable */
-	gboolean has_answered; /* then: */
+	gboolean has_answered; /* if so, the next two members are set */
 	gint64 round_trip_us;
 	gint64 clock_skew_us; /* the server's clock minus the local clock */
 
@@ -51,8 +51,8 @@ GPtrArray *ctl_worker_list_new(void);
 /* Returns: (transfer full): a server that has answered. @probe: must contain a worker */
 CtlWorker *ctl_worker_of_probe(const CtlProbe *probe);
 
-/* Returns: (transfer full): a server that another server has reported. @clock_skew_us: of the
- * reporting server */
+/* Returns: (transfer full): a server that another server has reported. @clock_skew_us: the
+ * reporting server's */
 CtlWorker *ctl_worker_of_report(const SnowflakeClientWorker *said, gint64 clock_skew_us);
 
 /* From now on, the server counts as queried. @failure: (transfer full) (nullable) */
@@ -70,8 +70,8 @@ gint64 ctl_worker_left_ms(const CtlWorker *self, gint64 now_ms);
 /* Asks all workers that have not been queried for their state and clock, and for their counters if
  * @with_counts, many at a time. A worker is "unreachable" if it does not answer in time, or if
  * another server answers at its address; its failure is the reason. An embedded node cannot be
- * asked: it counts as serving until its reservation ends. Its clock is unknown, so the known clock
- * that is furthest behind is assumed. Then sorts all workers by datacenter ID and worker ID.
+ * queried: it counts as serving until its reservation ends. Its clock is unknown, so the known
+ * clock that is furthest behind is assumed. Then sorts all workers by datacenter ID and worker ID.
  * Workers without a worker ID come last, and relays after all others. */
 void ctl_worker_ask_all(GPtrArray *workers, const CtlOptions *options, gboolean with_counts);
 
@@ -84,5 +84,5 @@ char *ctl_worker_address(const CtlWorker *self);
 /* Returns: (transfer full): the table of "workers". */
 CtlTable *ctl_worker_make_table(const GPtrArray *workers, gint64 now_ms);
 
-/* (transfer full) */
+/* Returns: (transfer full): the worker as JSON. */
 JsonObject *ctl_worker_to_json(const CtlWorker *self);

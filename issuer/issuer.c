@@ -119,14 +119,14 @@ static Address *advertised_address(const IssuerMember *member, GError **error)
 	if (address == NULL && g_str_has_prefix(member->address, "unix:")) {
 		g_set_error(error, local->domain, local->code,
 			    "other servers cannot reach this server at %s; add --listen HOST:PORT, "
-			    "or give the address with --advertise HOST:PORT",
+			    "or specify the address with --advertise HOST:PORT",
 			    member->address);
 	} else if (address == NULL) {
 		g_autofree char *name = g_strescape(g_get_host_name(), NULL);
 
 		g_set_error(error, local->domain, local->code,
 			    "other servers cannot reach this server by the machine's host name "
-			    "\"%s\" (%s); give its address with --advertise HOST:PORT",
+			    "\"%s\" (%s); specify its address with --advertise HOST:PORT",
 			    name, local->message);
 	}
 	return address;
@@ -156,7 +156,7 @@ static void check_address(const Address *address, const ZookeeperHosts *hosts)
 			  log_text("remedy",
 				   "servers and clients on other machines cannot reach this "
 				   "address; listen on another one (--listen *:7609), or "
-				   "give it with --advertise HOST:PORT"));
+				   "specify it with --advertise HOST:PORT"));
 }
 
 static Store *make_zookeeper_store(const Options *options, const Address *address, GError **error)

@@ -6,11 +6,9 @@
 #include "options/options.h"
 #include "worker/keeper.h"
 
-/*
- * The parts that issue IDs in a process: a clock, a generator, and the keeper that claims a worker
+/* The parts that issue IDs in a process: a clock, a generator, and the keeper that claims a worker
  * ID and keeps a lease. Servers and embedded nodes use the same parts, so the same rules apply to
- * their claims, reservations and clocks.
- */
+ * their claims, reservations and clocks. */
 typedef struct {
 	const Options *options;
 	char *nonce;      /* a UUID that no other issuer has */
@@ -26,8 +24,8 @@ typedef struct {
  * issuer_init:
  * @options: borrowed; only the options for the worker ID, ZooKeeper and IDs are read
  *
- * Determines the worker ID to request, and creates the clock and the generator. Contacts no other
- * machine. Call issuer_clear() even after %FALSE.
+ * Determines the worker ID to request, and creates the clock and the generator. Does not contact
+ * other machines. Call issuer_clear() even after %FALSE.
  *
  * Returns: %TRUE; %FALSE with a one-line error set if no worker ID can be derived from the machine,
  * or if the layout has ended
@@ -50,8 +48,8 @@ typedef struct {
  * Creates the keeper, for keeper_start(). If no worker ID is given and a state directory is used, a
  * server claims worker ID 0, and an embedded node the lowest free one.
  *
- * Returns: %TRUE; %FALSE with a one-line error set if the address is not reachable for others, or
- * if the file of --zookeeper-auth is not readable
+ * Returns: %TRUE; %FALSE with a one-line error set if others cannot reach the address, or
+ * if the --zookeeper-auth file is not readable
  */
 gboolean issuer_join(Issuer *self, const IssuerMember *member, void (*changed)(gpointer user_data),
 		     gpointer user_data, GError **error) G_GNUC_WARN_UNUSED_RESULT;

@@ -108,7 +108,7 @@ static gboolean derive_from_mac(guint bits, guint *out_worker_id, char **out_fro
 					    mac[0], mac[1], mac[2], mac[3], mac[4], mac[5]);
 	} else {
 		g_set_error(error, G_IO_ERROR, G_IO_ERROR_NOT_FOUND,
-			    "no network interface has a MAC address; give a number");
+			    "no network interface has a MAC address; specify a number");
 	}
 	freeifaddrs(interfaces);
 	return found != NULL;
@@ -124,7 +124,7 @@ static GInetAddress *resolve_host(const char *host, GError **error)
 
 	if (code != 0) {
 		g_set_error(error, G_IO_ERROR, G_IO_ERROR_NOT_FOUND,
-			    "cannot resolve the address of --advertise, %s: %s", host,
+			    "cannot resolve the --advertise address, %s: %s", host,
 			    code == EAI_SYSTEM ? g_strerror(errno) : gai_strerror(code));
 		return NULL;
 	}
@@ -171,13 +171,13 @@ static gboolean derive_from_ip(const Address *advertise, guint bits, guint *out_
 	if (address == NULL) {
 		g_set_error(error, G_IO_ERROR, G_IO_ERROR_NOT_FOUND,
 			    "cannot choose an address, because this machine has no default route; "
-			    "give one with --advertise HOST:PORT");
+			    "specify one with --advertise HOST:PORT");
 		return FALSE;
 	}
 	text = g_inet_address_to_string(address);
 	if (g_inet_address_get_is_loopback(address)) {
 		g_set_error(error, G_IO_ERROR, G_IO_ERROR_NOT_FOUND,
-			    "%s is a loopback address, which is the same on every machine; give "
+			    "%s is a loopback address, which is the same on every machine; specify "
 			    "another address with --advertise HOST:PORT",
 			    text);
 		return FALSE;

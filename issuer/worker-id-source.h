@@ -8,11 +8,9 @@
 #include "core/layout.h"
 #include "options/options.h"
 
-/*
- * Worker IDs that are derived from a MAC address, an IP address or a host name. No registry keeps
+/* Worker IDs that are derived from a MAC address, an IP address or a host name. No registry keeps
  * them unique. All functions are pure, except worker_id_source_derive(), which reads the machine's
- * settings.
- */
+ * settings. */
 
 /* Returns the @bits least significant bits of @address: for 192.0.2.7 and 8 bits, 7. @bits: 0 to
  * 31 */
@@ -34,17 +32,18 @@ guint worker_id_source_from_mac(const guint8 *mac, guint bits);
 gboolean worker_id_source_from_host_name(const char *host_name, guint bits, guint *out_worker_id,
 					 GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
-/* Returns: (nullable) (transfer none): the interface of getifaddrs() whose MAC address is used. It
- * is the one with the lowest index, among the interfaces that are not loopback and have a 6-byte
- * address that is not all 0. Its address is a struct sockaddr_ll. */
+/* Returns: (nullable) (transfer none): the interface from getifaddrs() whose MAC address is used:
+ * the one with the lowest index. Loopback interfaces, and interfaces without a 6-byte address or
+ * with address 0, do not count. Its address is a struct sockaddr_ll. */
 const struct ifaddrs *worker_id_source_find_interface(const struct ifaddrs *interfaces);
 
 /**
  * worker_id_source_derive:
  * @source: what to derive the worker ID from, below OPTIONS_WORKER_ID_NONE
  * @advertise: (nullable): the address for OPTIONS_WORKER_ID_IP; %NULL for the source address of
- * this machine's default route, IPv4 if there is one @out_worker_id: (out): fits @layout
- * @out_from: (out) (transfer full): its origin, for the log
+ * this machine's default route, preferably IPv4
+ * @out_worker_id: (out): fits @layout
+ * @out_from: (out) (transfer full): the worker ID's origin, for the log
  *
  * Resolves @advertise if it is a name. Sends nothing else to the network.
  *

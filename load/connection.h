@@ -8,11 +8,9 @@
 #include "common/tls/client.h"
 #include "load/wire.h"
 
-/*
- * A server under load, and its resolved addresses. Its name is resolved once, before the load
+/* A server under load, and its resolved addresses. Its name is resolved once, before the load
  * starts, because the load's threads must not block. Immutable while the threads run; all of them
- * share it.
- */
+ * share it. */
 typedef struct {
 	const Address *address; /* borrowed: the server's address */
 	TlsClient *tls;         /* borrowed; NULL for no TLS */
@@ -20,20 +18,18 @@ typedef struct {
 	GError *error;          /* (nullable): why no connection is possible */
 } LoadServer;
 
-/* Resolves the name; blocks. Stores a failure as the server's error. @tls: (nullable): borrowed, as
- * is
- * @address; required for a server with TLS */
+/* Resolves the name; blocks. Stores a failure as the server's error.
+ * @address: borrowed, as is @tls
+ * @tls: (nullable); required for a server with TLS */
 LoadServer *load_server_new(const Address *address, TlsClient *tls);
 void load_server_free(LoadServer *self);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(LoadServer, load_server_free)
 
-/*
- * One connection and its calls in flight. Calls are answered in the order in which they were sent,
+/* One connection and its calls in flight. Calls are answered in the order in which they were sent,
  * so their slots form a ring, and the next reply must be for the oldest call. Functions never wait
  * once the connection is open.
  *
- * Code outside this module may only read the members.
- */
+ * Code outside this module may only read the members. */
 typedef struct {
 	/* opens the connection, and then holds its socket and its TLS state */
 	ClientConnection *link;
@@ -54,10 +50,8 @@ typedef struct {
 	gint64 last_id;   /* ID of the last reply, for the driver */
 } LoadConnection;
 
-/*
- * The buffers of a thread, which all of its connections share. Sharing keeps them in the
- * processor's cache, and a connection needs memory only for an incomplete reply.
- */
+/* The buffers of a thread, which all of its connections share. Sharing keeps them in the
+ * processor's cache, and a connection needs memory only for an incomplete reply. */
 typedef struct {
 	guint8 *requests; /* has room for a request per slot */
 	guint8 *bytes;
@@ -94,9 +88,9 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(LoadConnection, load_connection_free)
 void load_connection_add_call(LoadConnection *self, gint64 since_ns);
 
 /* Writes once, if there are unsent bytes. Bytes that the socket does not accept remain unsent. Uses
- * the requests in @buffer; its received bytes are unchanged. Returns: %FALSE with a GIOError set if
- * the connection is lost. If the other side has closed it, load_connection_receive() fails instead,
- * after the replies that arrived before */
+ * the requests in @buffer; its received bytes are unchanged.
+ * Returns: %FALSE with a GIOError set if the connection is lost. If the other side has closed it,
+ * load_connection_receive() fails instead, after the last reply that had already arrived */
 gboolean load_connection_flush(LoadConnection *self, LoadConnectionBuffer *buffer, GError **error);
 
 /* Returns whether there are unsent bytes that can be sent, that is, the TLS handshake does not wait
@@ -115,8 +109,8 @@ gboolean load_connection_receive(LoadConnection *self, LoadConnectionBuffer *buf
  * @out_since_ns: (out): VALUES and ERROR only: the call's @since_ns
  *
  * Takes the next reply that was received. If it is INCOMPLETE, its bytes are kept for the next
- * read. A reply is also BROKEN if there is no completely sent call to which it belongs. After
- * FOREIGN and BROKEN, the connection is unusable.
+ * read. A reply that matches no completely sent call is also BROKEN. After FOREIGN and BROKEN, the
+ * connection is unusable.
  */
 LoadWireStatus load_connection_next_reply(LoadConnection *self, LoadConnectionBuffer *buffer,
 					  LoadWireReply *out_reply, gint64 *out_since_ns);

@@ -8,10 +8,8 @@
 #include "load/connection.h"
 #include "load/tally.h"
 
-/*
- * The due times of calls in an open loop, which do not depend on earlier calls. Call n is due n
- * intervals after the start, so rounding errors do not accumulate.
- */
+/* The due times of calls in an open loop, which do not depend on earlier calls. Call n is due n
+ * intervals after the start, so rounding errors do not accumulate. */
 typedef struct {
 	gint64 start_ns;
 	double interval_ns; /* time between two calls */
@@ -34,12 +32,12 @@ guint64 load_schedule_count(const LoadSchedule *self, gint64 from_ns, gint64 unt
 /* Returns the backoff before the next attempt, after @failures consecutive failures of a connection
  * that tries @n_servers in turn. It is 0 until every server was tried. Then its limit is 10 ms, and
  * doubles in each round up to 100 ms. It is longer if a thread with @n_connections would otherwise
- * make more than 10,000 attempts a second. The backoff is random, between half of the limit and the
- * limit. @draw: random, 0 to 1 */
+ * make more than 10,000 attempts a second. The backoff is random, between half the limit and the
+ * limit.
+ * @draw: random, 0 to 1 */
 gint64 load_schedule_retry_ns(guint failures, guint n_servers, guint n_connections, double draw);
 
-/*
- * One thread that generates load: an epoll loop with its own connections.
+/* One thread that generates load: an epoll loop with its own connections.
  *
  * Closed loop: every connection keeps calls in flight in all its slots, so each reply is followed
  * by the next call.
@@ -58,8 +56,7 @@ gint64 load_schedule_retry_ns(guint failures, guint n_servers, guint n_connectio
  *
  * After the measurement, no more calls are made. Calls that are in flight, or due but not sent,
  * count as errors unless they are answered within the timeout. The connections are closed at the
- * end.
- */
+ * end. */
 typedef struct _LoadDriver LoadDriver;
 
 #define LOAD_NS_PER_MS G_GINT64_CONSTANT(1000000)
@@ -86,9 +83,9 @@ typedef struct {
 		id_log;
 } LoadDriverConfig;
 
-/* @servers: (element-type LoadServer): borrowed; a connection uses them in turn
- * @connections: (transfer full) (element-type LoadConnection): connections to some of them; the
- * array's free function is load_connection_free()
+/* @servers: (element-type LoadServer): borrowed; after a failure, a connection uses the next one
+ * @connections: (transfer full) (element-type LoadConnection): connections to some of these
+ * servers; the array's free function is load_connection_free()
  * Returns: (transfer full) (nullable): a driver; %NULL with a GIOError set */
 LoadDriver *load_driver_new(GPtrArray *servers, GPtrArray *connections, GError **error);
 void load_driver_free(LoadDriver *self);
@@ -103,5 +100,5 @@ void load_driver_wait(LoadDriver *self);
 /* Returns the results, after load_driver_wait(). */
 const LoadTally *load_driver_tally(const LoadDriver *self);
 
-/* Returns the time of CLOCK_MONOTONIC. */
+/* Returns the CLOCK_MONOTONIC time. */
 gint64 load_driver_now_ns(void);

@@ -66,7 +66,7 @@ static gint64 least_outage_ns(const LoadReport *self)
 	return MAX(LOAD_GAPS_SHORTEST_NS, 3 * (gint64)fastest_ns);
 }
 
-/* Open loop: whether at least 99 % of the due calls were answered during the measurement. */
+/* Open loop: whether at least 99% of the due calls were answered during the measurement. */
 static gboolean kept_up(const LoadReport *self)
 {
 	const LoadTally *tally = self->tally;

@@ -4,7 +4,7 @@
 #include "load/options.h"
 #include "load/tally.h"
 
-/* The report on a run. */
+/* The report about a run. */
 typedef struct {
 	const LoadOptions *options; /* borrowed */
 	LoadTally *tally;           /* merged results of all threads; to be freed */

@@ -12,7 +12,9 @@
 typedef struct _LoadRun LoadRun;
 
 /* Opens the connections. If a server refuses a connection, uses the other servers for this
- * connection and all later ones. @options: borrowed. Returns: (transfer full): a run, or %NULL with
+ * and all later connections.
+ * @options: borrowed
+ * Returns: (transfer full): a run, or %NULL with
  * a client error or a GIOError set if no server accepts connections, or if there is no memory to
  * check the IDs */
 LoadRun *load_run_new(const LoadOptions *options, GError **error);

@@ -65,7 +65,7 @@ double load_histogram_mean(const LoadHistogram *self)
 typedef struct {
 	gint64 from_ns;
 	gint64 wanted_ns; /* G_MAXINT64 if no call was wanted */
-	gint64 until_ns;  /* G_MAXINT64 if the gap has not ended */
+	gint64 until_ns;  /* G_MAXINT64 if the gap continues */
 } Gap;
 
 void load_gaps_clear(LoadGaps *self)

@@ -3,12 +3,10 @@
 
 #include <glib.h>
 
-/*
- * Counts values in buckets whose width grows with the value: each power of two is divided into
+/* Counts values in buckets whose width grows with the value: each power of two is divided into
  * 2^LOAD_HISTOGRAM_SUB_BITS equal buckets. Values below that are counted exactly, all others to
- * within 1 / 2^LOAD_HISTOGRAM_SUB_BITS, under one per cent. The largest is kept exactly. Not
- * thread-safe: each thread has its own histogram, and they are merged at the end.
- */
+ * within 1 / 2^LOAD_HISTOGRAM_SUB_BITS, under one percent. The largest value is kept exactly. Not
+ * thread-safe: each thread has its own histogram, and they are merged at the end. */
 #define LOAD_HISTOGRAM_SUB_BITS 7
 #define LOAD_HISTOGRAM_BUCKETS  ((64 - LOAD_HISTOGRAM_SUB_BITS + 1) << LOAD_HISTOGRAM_SUB_BITS)
 
@@ -35,14 +33,12 @@ double load_histogram_mean(const LoadHistogram *self);
 /* Returns the largest value that bucket @index counts. @index: 0 to LOAD_HISTOGRAM_BUCKETS - 1 */
 guint64 load_histogram_bucket_end(guint index);
 
-/*
- * The times without a good reply. Each thread records long gaps of its own connections. Merging
+/* The times without a good reply. Each thread records long gaps on its own connections. Merging
  * leaves only the times in which no thread had a good reply.
  *
  * A gap is the time between two good replies, from the start to the first one, or from the last one
  * to the end. An outage begins at the first instant in a gap at which a call was wanted, that is,
- * to be made, due, or in flight.
- */
+ * ready to be made, due, or in flight. */
 #define LOAD_GAPS_SHORTEST_NS G_GINT64_CONSTANT(100000000)
 
 typedef struct {
@@ -87,17 +83,15 @@ typedef struct {
 	guint64 count;
 	gint64 total_ns;
 	gint64 longest_ns;
-	gboolean goes_on; /* the last outage has not ended */
+	gboolean goes_on; /* the last outage continues */
 } LoadOutages;
 
 /* Returns the outages longer than @longer_than_ns, which is LOAD_GAPS_SHORTEST_NS or more. */
 LoadOutages load_gaps_outages(const LoadGaps *self, gint64 longer_than_ns);
 
-/*
- * The IDs of all replies, for a search for duplicates after the run. Each thread has a log. All
+/* The IDs of all replies, for a search for duplicates after the run. Each thread has a log. All
  * logs are in one block of memory of a fixed size: 8 bytes per ID, and the same for the search.
- * Pages are allocated as the logs fill. A full log counts the IDs that it cannot store.
- */
+ * Pages are allocated as the logs fill. A full log counts the IDs that it cannot store. */
 typedef struct {
 	gint64 *ids;
 	gsize length;
@@ -130,7 +124,7 @@ LoadIdLogVerdict load_id_log_check_all(LoadIdLog *logs, guint n_logs);
 
 /* Why a call got no good reply. */
 typedef enum {
-	/* its connection ended within a reply, or the call could not be sent again in time; also
+	/* the connection ended within a reply, or the call could not be sent again in time; also
 	 * used for an idle connection that ended */
 	LOAD_ERROR_BROKEN,
 	LOAD_ERROR_TIMED_OUT, /* its connection was silent for the timeout, and was closed */
@@ -141,11 +135,9 @@ typedef enum {
 	LOAD_N_ERRORS,
 } LoadError;
 
-/*
- * The results of a run. Each thread has its own; they are merged at the end. A call is measured if
+/* The results of a run. Each thread has its own; they are merged at the end. A call is measured if
  * its reply arrives during the measurement; in an open loop, if it is due during the measurement.
- * Errors, connections and gaps are counted during the whole run.
- */
+ * Errors, connections and gaps are counted during the whole run. */
 typedef struct {
 	guint64 calls;    /* measured calls with good replies */
 	guint64 in_time;  /* good replies during the measurement */

@@ -3,17 +3,15 @@
 
 #include <glib.h>
 
-/*
- * The bytes of calls and replies: Thrift's strict binary protocol, framed, as used by the official
+/* The bytes of calls and replies: Thrift's strict binary protocol, framed, as used by the official
  * clients; or Redis's INCR, for comparison. All bytes of a request except its sequence number are
  * prepared before the run. A good reply is recognised by comparing it with a template.
  *
  * Calls on a connection have consecutive sequence numbers, starting at a random one, and a reply
- * must contain the number of its call. Redis has no such numbers, so it does not show to which call
- * a reply belongs.
+ * must contain the number of its call. Redis replies contain no such numbers, so they do not show
+ * to which call they belong.
  *
- * Immutable; all threads share one object.
- */
+ * Immutable; all threads share one object. */
 typedef enum {
 	LOAD_WIRE_GET_ID,
 	LOAD_WIRE_GET_IDS,
@@ -71,7 +69,7 @@ struct _LoadWire {
 	gsize start_seqid_offset;
 };
 
-/* The minimum of the limit on the length of a reply; any exception fits. */
+/* Minimum limit on the length of a reply, so that any exception fits. */
 #define LOAD_WIRE_MAX_ERROR_BYTES 4096
 
 /* @form: copied, except the agent, which is borrowed. @slots: 1 or more */
@@ -88,8 +86,8 @@ void load_wire_number_requests(const LoadWire *self, guint8 *requests, guint cou
 LoadWireStatus load_wire_parse(const LoadWire *self, const guint8 *data, gsize length, guint32 call,
 			       LoadWireReply *out_reply);
 
-/* Returns the next of the values_per_call values of a reply that is VALUES. */
+/* Returns the next value of a VALUES reply, which contains values_per_call values. */
 gint64 load_wire_next_value(const LoadWire *self, LoadWireReply *reply);
 
-/* Returns: (transfer full): the description of a reply that was ERROR, in printable ASCII. */
+/* Returns: (transfer full): the description of an ERROR reply, in printable ASCII. */
 char *load_wire_describe_error(const LoadWire *self, const LoadWireReply *reply);

@@ -6,8 +6,7 @@
 G_BEGIN_DECLS
 #pragma GCC visibility push(default)
 
-/*
- * Embedded nodes issue unique, roughly time-ordered 64-bit IDs in this process. A node issues IDs
+/* Embedded nodes issue unique, roughly time-ordered 64-bit IDs in this process. A node issues IDs
  * like snowflaked, but without a server. It claims a worker ID by the same rules, in the same
  * ZooKeeper ensemble or state directory as the servers and other nodes. It keeps the worker ID
  * reserved and applies the same clock discipline. Therefore, no ID is issued twice, even if clocks
@@ -39,11 +38,10 @@ G_BEGIN_DECLS
  * worker ID. If the child needs IDs, create a new node in it.
  *
  * After _Fork() or clone(), every draw in the child also fails with FORKED. The child keeps the
- * descriptors, and can only attempt draws and call exec(). A new node in it could wait forever for
- * a lock that another thread of the parent held.
+ * descriptors. It may only call exec() and draw, which fails. A new node in it could wait forever
+ * for a lock that another thread of the parent held.
  *
- * Requires Linux 4.14 or later. C++ programs can include this header.
- */
+ * Requires Linux 4.14 or later. C++ programs can include this header. */
 typedef struct _SnowflakeNode SnowflakeNode;
 
 #define SNOWFLAKE_NODE_DEFAULT_START_TIMEOUT_MS 60000
@@ -59,7 +57,7 @@ typedef enum {
 	/* Nothing is currently reserved, or all IDs for the current time have been issued. Try
 	 * again later, or use another server. */
 	SNOWFLAKE_NODE_ERROR_UNAVAILABLE,
-	/* The clock is behind the IDs that have been issued, or outside the layout. */
+	/* The clock is behind the IDs that have been issued, or outside the layout's range. */
 	SNOWFLAKE_NODE_ERROR_CLOCK,
 	/* This process is a child of the process that created the node. */
 	SNOWFLAKE_NODE_ERROR_FORKED,

@@ -80,8 +80,8 @@ static gboolean has_comment(const char *text)
 	return strstr(text, " #") != NULL || strstr(text, "\t#") != NULL;
 }
 
-/* Reads one line. GLib parses each line as a file of its own, because its errors contain no line.
- */
+/* Reads one line. GLib parses each line as a separate file, because its errors contain no line
+ * number. */
 static gboolean read_line(Reading *self, char *line, guint number, GError **error)
 {
 	g_autoptr(GKeyFile) file = g_key_file_new();

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#define MAX_TYPED_BYTES  64 /* no name is longer */
+#define MAX_TYPED_BYTES  64 /* no option or command has a longer name */
 #define BYTES_FOR_A_STEP 3  /* a name is suggested if it needs at most one edit per 3 bytes */
 
 /* Returns the number of edits that turn @a into @b. */

@@ -3,7 +3,7 @@
 
 #include <glib.h>
 
-/* Texts for command lines: suggestions for mistyped names, and wrapped lines. */
+/* Text for command lines: suggestions for mistyped names, and wrapped lines. */
 
 /* Finds the name that the user probably meant: the name that differs from @typed by the fewest
  * edits. An edit adds, removes or replaces a byte, or swaps two adjacent bytes.
@@ -12,7 +12,7 @@
  * edit per three bytes */
 const char *help_text_suggest(const char *typed, const char *const *names);
 
-/* The width of the text of --help. */
+/* The width of --help. */
 #define HELP_TEXT_COLUMNS 80
 
 /* Appends the words of @text in lines of up to HELP_TEXT_COLUMNS, and a newline. All lines except

@@ -23,7 +23,7 @@
 #define EMBEDDED                           .embedded = TRUE
 #define ONLY_ARGS(key, kind, field, takes) OPTION(key, kind, field, takes), .only_args = TRUE
 
-/* The names of the values of LogLevel, LogFormat and OptionsClockStep, in their order. */
+/* The names of the values of LogLevel, LogFormat and OptionsClockStep, in order. */
 static const char *const LEVELS[] = {"error", "warning", "info", "debug", NULL};
 static const char *const FORMATS[] = {"auto", "logfmt", "json", "journal", NULL};
 static const char *const STEPS[] = {"refuse", "reclaim", NULL};
@@ -52,7 +52,7 @@ const OptionSpec OPTIONS_TABLE[] = {
 	{OPTION("advertise", ADDRESS, advertise, "HOST:PORT"),
 	 .default_note = "the first TCP address of listen or, if there is none, its first address",
 	 .help = "address at which other servers and clients reach this server, if it is not "
-		 "the address of --listen; for a server that listens on all addresses, the "
+		 "the --listen address; for a server that listens on all addresses, the "
 		 "machine's name"},
 	{OPTION("admin-listen", ADMIN, admin_listen, "HOST:PORT"),
 	 .default_note = "none; the sample config sets 127.0.0.1:9990",
@@ -72,7 +72,7 @@ const OptionSpec OPTIONS_TABLE[] = {
 		 "read again on SIGHUP, with the key. The server also presents it to servers "
 		 "that it calls"},
 	{OPTION("tls-key", PATH, tls_key, "FILE"), EMBEDDED, .default_note = "none",
-	 .help = "key of --tls-certificate, in PEM format, without a password"},
+	 .help = "private key for --tls-certificate, in PEM format, without a password"},
 	{OPTION("tls-client-ca", PATH, tls_client_ca, "FILE"), OF_TLS,
 	 .default_note = "none, so clients need no certificate",
 	 .help = "CA certificates for clients: a client that calls with TLS must have a "
@@ -80,11 +80,12 @@ const OptionSpec OPTIONS_TABLE[] = {
 	{OPTION("tls-ca", PATH, tls_ca, "FILE"), EMBEDDED,
 	 .default_note = "tls-client-ca, or the system trust store",
 	 .help = "CA certificates for verifying the servers that this server calls with TLS: "
-		 "those of --relay, and those of its datacenter before a claim; read again "
+		 "the --relay servers and, before a claim, its peers in the datacenter; read again "
 		 "when the file has changed"},
 	{OPTION("allow", ALLOW, allow, "LIST"), REREAD,
 	 .default_note = "none, which allows all clients",
-	 .help = "clients that can call, separated by commas: addresses and networks, such as "
+	 .help = "clients that are allowed to connect, separated by commas: addresses and "
+		 "networks, such as "
 		 "192.0.2.7, 10.0.0.0/8 and 2001:db8::/32, or certificate:NAME, a name in the "
 		 "client's certificate, which requires --tls-client-ca. A client must match "
 		 "one entry. For local sockets, use --socket-mode"},
@@ -95,8 +96,7 @@ const OptionSpec OPTIONS_TABLE[] = {
 		 "instead of issuing IDs. A relay needs no worker ID, and refuses the options of "
 		 "the next three groups"},
 	{OPTION("relay-discover", FLAG, relay_discover, NULL), OF_RELAY, .default_text = "false",
-	 .help = "request the list of servers from these servers every 10 s, and also use the "
-		 "servers in it"},
+	 .help = "ask these servers for the list of all servers every 10 s, and use those as well"},
 	{OPTION("relay-agent", NAME, relay_agent, "AGENT"), OF_RELAY,
 	 .default_text = "snowflake-relay",
 	 .help = "useragent in the relay's calls to these servers. The relay itself checks "
@@ -173,10 +173,10 @@ const OptionSpec OPTIONS_TABLE[] = {
 
 	{OPTION("layout", LAYOUT, layout, "L"), .heading = "IDs", .default_text = "twitter",
 	 EMBEDDED,
-	 .help = "division of the bits of an ID: a name from snowflakectl layouts, or epoch_ms=N, "
-		 "tick_ms=N, time_bits=N, datacenter_bits=N, worker_bits=N and sequence_bits=N, "
-		 "and total_bits=N if the bits do not add up to 63, separated by commas without "
-		 "spaces"},
+	 .help = "how the bits of an ID are divided into fields: a name from snowflakectl layouts, "
+		 "or, separated by commas without spaces: epoch_ms=N, tick_ms=N, time_bits=N, "
+		 "datacenter_bits=N, worker_bits=N and sequence_bits=N. If the bits do not add up "
+		 "to 63, also total_bits=N"},
 	{NUMBER("max-ahead", max_ahead_ms, "MS", 0, 60000, "10"), EMBEDDED, OF_ISSUER,
 	 .help = "how far the time in IDs can be ahead of the clock, during a burst or after the "
 		 "clock has stepped back; 0 behaves like the original service"},
@@ -199,7 +199,7 @@ const OptionSpec OPTIONS_TABLE[] = {
 		 "begins after the last sequence of the previous tick. With 2^sequence_bits or "
 		 "\"continue\", IDs are spread evenly modulo any number, even at a low rate"},
 	{NUMBER("max-batch", max_batch, "N", 1, 1000000, "10000"),
-	 .help = "maximum number of IDs in one call of get_ids or get_id_runs, or fewer if "
+	 .help = "maximum number of IDs in one call to get_ids or get_id_runs, or fewer if "
 		 "--max-ahead does not allow as many; get_uuids and get_ulids allow at most 10000"},
 	{NUMBER("max-wait", max_wait_ms, "MS", 0, 60000, "1000"), EMBEDDED,
 	 .help = "how long a call can wait for the clock or for a reservation before it is "

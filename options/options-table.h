@@ -5,11 +5,9 @@
 
 #include "options/options.h"
 
-/*
- * The options of snowflaked, some of which are also options of embedded nodes. This table defines
+/* The options of snowflaked, some of which are also options of embedded nodes. This table defines
  * the command line, the config file, the help and the sample config. A test compares it with the
- * manual page.
- */
+ * manual page. */
 
 typedef enum {
 	OPTION_NUMBER, /* gint64 */
@@ -28,13 +26,13 @@ typedef enum {
 	/* GPtrArray * of Address, to connect to; separated by commas; NULL if none */
 	OPTION_SERVERS,
 	OPTION_TARGETS, /* GPtrArray * of AuditTarget; separated by semicolons in the file */
-	/* GPtrArray * of char *: host names without ports; separated as OPTION_TARGETS */
+	/* GPtrArray * of char *: host names without ports; separated like OPTION_TARGETS */
 	OPTION_HOSTS,
 	OPTION_ZOOKEEPER,  /* ZookeeperHosts * */
 	OPTION_POSTGRESQL, /* PostgresqlTarget * */
 	OPTION_SCHEMA,     /* char * */
 	OPTION_LAYOUT,     /* Layout */
-	OPTION_CHOICE,     /* an enum; choices contains the names of its values, in their order */
+	OPTION_CHOICE,     /* an enum; choices contains the names of its values, in order */
 	OPTION_ALLOW,      /* AllowList * */
 } OptionType;
 
@@ -53,8 +51,8 @@ struct _OptionSpec {
 	/* can be changed by SIGHUP (server_reload()): a number, a choice or ALLOW */
 	gboolean reread;
 	/* only for servers with zookeeper, with postgresql, and with one of them; for servers that
-	 * issue IDs; for relays; for servers with tls: in listen. On other servers, it must have
-	 * its default. */
+	 * issue IDs; for relays; for servers with tls: in listen. On other servers, it must be left
+	 * at its default. */
 	gboolean of_zookeeper, of_postgresql, of_store, of_issuer, of_relay, of_tls;
 	gboolean embedded; /* also an option of embedded nodes */
 	/* name of the value in the help; NULL for a flag; for a number its unit in capitals, or "N"
@@ -83,9 +81,9 @@ gboolean options_table_is_list(const OptionSpec *spec);
  * for other types. */
 char *options_table_range(const OptionSpec *spec);
 
-/* Returns: (transfer full): the text of --help. */
+/* Returns: (transfer full): the text for --help. */
 char *options_table_help(void);
 
-/* Returns: (transfer full): the text of --print-config: every option, with its default in a comment
- * unless the sample config sets it. */
+/* Returns: (transfer full): the text for --print-config: every option, with its default in a
+ * comment unless the sample config sets it. */
 char *options_table_sample_config(void);

@@ -10,11 +10,9 @@
 #include "options/help-text.h"
 #include "options/options-table.h"
 
-/*
- * Each source of values (the table's defaults, the file, the command line) is first read into a
+/* Each source of values (the table's defaults, the file, the command line) is first read into a
  * table of given values, a GHashTable that maps an option's name to a GPtrArray of its texts. The
- * values then replace those of earlier sources. So the same checks apply to every source.
- */
+ * values then replace those of earlier sources. So the same checks apply to every source. */
 
 #define FILE_GROUP "snowflaked"
 
@@ -254,7 +252,7 @@ static gboolean set_list(Options *self, const OptionSpec *spec, char *const *tex
 	}
 	if (items->len == 0)
 		return text_set_bad_value(error,
-					  "no server is given; give at least one as HOST:PORT");
+					  "no server is given; specify at least one as HOST:PORT");
 	store_pointer(self, spec, g_steal_pointer(&items));
 	return TRUE;
 }
@@ -580,8 +578,8 @@ static gboolean check_options(const Options *self, GError **error)
 
 	if (self->sequence_start > sequences)
 		return refuse_option(self, error, "sequence-start",
-				     "%" G_GINT64_FORMAT " is above %" G_GINT64_FORMAT
-				     ", the number of sequences in a tick of the layout",
+				     "%" G_GINT64_FORMAT " exceeds %" G_GINT64_FORMAT
+				     ", the number of sequence values per tick in the layout",
 				     self->sequence_start, sequences);
 	if (!layout_check_worker(&self->layout, MAX(self->datacenter_id, 0), 0, &fault))
 		return refuse_option(self, error, "datacenter-id", "%s", fault->message);

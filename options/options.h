@@ -26,16 +26,14 @@ typedef enum {
 	OPTIONS_WORKER_ID_ORDINAL = -4,
 } OptionsWorkerId;
 
-/*
- * The server's options: defaults, then the config file, then the command line. Each option has a
- * row in options-table.c and a field here.
- */
+/* The server's options: defaults, then the config file, then the command line. Each option has a
+ * row in options-table.c and a field here. */
 typedef struct {
-	/* set only by the command line; if help, version or print_config is set, other options have
-	 * their defaults */
+	/* set only by the command line; if help, version or print_config is set, other options
+	 * keep their defaults */
 	gboolean help, version, print_config;
 	char *config; /* a path, or NULL */
-	GStrv args;   /* the whole command line, to reread it */
+	GStrv args;   /* the whole command line, kept so that it can be reread */
 
 	/* In the order of the table. An option that is not given has its default, or the value that
 	 * its comment names, otherwise NULL. */
@@ -100,10 +98,10 @@ typedef struct {
 	LogLevel log_level;
 	LogFormat log_format;
 
-	/* maps an option's name (borrowed) to the texts given last, joined with semicolons, or to
-	 * the default */
+	/* maps an option's name (borrowed) to the last given values, joined with semicolons, or
+	 * to the default */
 	GHashTable *given;
-	/* Maps an option's name (borrowed) to the text before it in messages: "--", or the file and
+	/* Maps an option's name (borrowed) to the prefix for it in messages: "--", or the file and
 	 * its line. */
 	GHashTable *sources;
 } Options;
@@ -141,8 +139,8 @@ void options_free(Options *self);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(Options, options_free)
 
 /* Creates the options of an embedded node. Accepts only options that the table marks as embedded,
- * and parses and checks them like snowflaked's command line. All others have their defaults and no
- * effect.
+ * and parses and checks them like snowflaked's command line. All others keep their defaults and
+ * have no effect.
  * @settings: (nullable): strings of the form "name=value", NULL-terminated; a flag's name without
  * a value means true
  * Returns: (transfer full) (nullable): the options, or %NULL with a one-line GOptionError set */

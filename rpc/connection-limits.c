@@ -1,14 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/*
- * Peers with the same number of connections are in one queue, and the queues are in an array by
+/* Peers with the same number of connections are in one queue, and the queues are in an array by
  * that number. A peer's number changes by one at a time, so the peer with the most connections is
  * always known.
  *
  * A search examines each connection once. Examined connections move to the tail of their queue, so
  * the next search begins with those that were examined longest ago. The lock is released after
- * every few connections, because the loops need it to close theirs.
- */
+ * every few connections, because the loops need it to close theirs. */
 #include "rpc/connection-limits.h"
 
 #include <arpa/inet.h>

@@ -17,13 +17,12 @@ typedef struct {
  * without addresses. @fd: used only if the socket is local */
 Origin origin_of_peer(int fd, const struct sockaddr *address);
 
-/*
- * All connections by origin, with the limits per origin and in total. If the server is full, it
+/* All connections by origin, with the limits per origin and in total. If the server is full, it
  * shuts down a connection of the origin with the most connections, if one has been idle for long
  * enough. If all connections of that origin are in use, it refuses the new connection. So no client
  * loses its connection because another client floods the server.
  *
- * The kernel is asked whether a connection is idle only if room is needed, so calls cost nothing
+ * Only if room is needed, the kernel is asked whether connections are idle, so calls cost nothing
  * here. One thread admits connections; any thread can remove them.
  */
 typedef struct _ConnectionLimits ConnectionLimits;
@@ -52,8 +51,8 @@ typedef struct {
  * connections takes milliseconds. */
 #define CONNECTION_LIMITS_BACKOFF_US G_GINT64_CONSTANT(1000000)
 
-/* Returns whether nothing was sent or received on @fd for @idle_ms, and no bytes wait to be sent or
- * read. */
+/* Returns whether nothing was sent or received on @fd for @idle_ms, and no bytes are waiting to be
+ * sent or read. */
 typedef gboolean (*ConnectionIsIdle)(int fd, guint idle_ms);
 
 typedef struct {

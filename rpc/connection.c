@@ -162,7 +162,7 @@ ConnectionState connection_flush(Connection *self, ConnectionShared *shared)
 	return connection_send(self, shared) ? waiting_state(self) : CONNECTION_ENDED;
 }
 
-/* Makes a pass. Afterwards, @shared->out contains the bytes of replies that were sent or kept for
+/* Runs a pass. Afterwards, @shared->out contains the bytes of replies that were sent or kept for
  * later. */
 static ConnectionState make_pass(Connection *self, ConnectionShared *shared, RpcPass *pass,
 				 gboolean read)

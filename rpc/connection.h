@@ -6,18 +6,17 @@
 #include "common/tls/stream.h"
 #include "rpc/stream.h"
 
-/*
- * One client's socket. A pass reads the bytes that have arrived, answers complete calls within the
+/* One client's socket. A pass reads the bytes that have arrived, answers complete calls within the
  * length of a turn, and writes the replies immediately. Passes use the loop's buffers, so a
  * connection has no buffers between two calls.
  *
- * For the loop's thread only.
+ * Only the loop's thread may use it.
  */
 typedef enum {
 	CONNECTION_READING, /* waits for calls */
-	CONNECTION_WRITING, /* it waits for the client to read its replies */
-	/* its turn is over, and calls are left: make another pass after other connections had
-	 * theirs */
+	CONNECTION_WRITING, /* waits for the client to read its replies */
+	/* its turn is over, and calls are left: run another pass after the turns of other
+	 * connections */
 	CONNECTION_CUT_OFF,
 	CONNECTION_PARKED, /* a call waits for the event in RpcPass.wait */
 	CONNECTION_ENDED,  /* free it */
@@ -36,10 +35,10 @@ typedef struct {
 
 /* A new connection has only the members fd, tls and is_tls. The socket is connected and
  * non-blocking, and the handshake of @tls is complete. The connection takes over both. The members
- * that every pass needs are last, so that they are next to those of LoopConnection. */
+ * that every pass needs are last, so that they are next to LoopConnection's members. */
 typedef struct {
 	TlsStream *tls;  /* NULL for no TLS */
-	const char *bad; /* why its bytes were rejected; NULL if they were not */
+	const char *bad; /* why the client's bytes were rejected; NULL if they were not */
 	guint out_sent;  /* number of sent bytes of @out */
 	int fd;
 	guint more : 1; /* more bytes may be readable; with TLS, epoll does not report them */
@@ -72,10 +71,10 @@ ConnectionState connection_flush(Connection *self, ConnectionShared *shared);
 guint32 connection_events(const Connection *self, const ConnectionShared *shared,
 			  ConnectionState state);
 
-/* Makes a pass: sends unsent replies, and answers calls within the length of a turn. No bytes of
+/* Runs a pass: sends unsent replies, and answers calls within the length of a turn. No bytes of
  * the pass stay in @shared, so they cannot reach another connection.
- * @pass: (inout): contains the loop's rules, and receives the results for the loop. @read: whether
- * to read from the socket first */
+ * @pass: (inout): contains the loop's rules, and receives the results for the loop
+ * @read: whether to read from the socket first */
 ConnectionState connection_run(Connection *self, ConnectionShared *shared, RpcPass *pass,
 			       gboolean read);
 

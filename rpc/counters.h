@@ -4,10 +4,8 @@
 #include <glib.h>
 #include <stdatomic.h>
 
-/*
- * The server's counters. Each thread counts into its own block, so that threads share no cache
- * line. Readers add up the blocks.
- */
+/* The server's counters. Each thread counts into its own block, so that threads share no cache
+ * line. Readers add up the blocks. */
 
 /* The methods that are counted separately. */
 typedef enum {
@@ -120,8 +118,7 @@ static inline guint64 counters_get(const Counters *self, Counter counter)
 	return atomic_load_explicit(&self->values[counter], memory_order_relaxed);
 }
 
-/* Adds @calls calls that took @duration_us each. For the block's thread only. @duration_us: 0 or
- * more */
+/* Adds @calls calls that took @duration_us each, 0 or more. Call it only in the block's thread. */
 static inline void counters_add_durations(Counters *self, gint64 duration_us, guint calls)
 {
 	const guint64 first_us = G_GUINT64_CONSTANT(1) << COUNTER_FIRST_DURATION_LOG2;

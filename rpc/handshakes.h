@@ -6,11 +6,9 @@
 #include "rpc/counters.h"
 #include "rpc/poller.h"
 
-/*
- * The thread that makes TLS handshakes, so that they do not delay the event loops: a handshake
+/* The thread that performs TLS handshakes, so that they do not delay the event loops: a handshake
  * takes as long as a thousand calls. If many clients connect at once, only some handshakes are in
- * progress at a time, and the other clients wait.
- */
+ * progress at a time, and the other clients wait. */
 typedef struct _Handshakes Handshakes;
 
 /* The maximum number of handshakes in progress. Each needs about 60 KiB of memory. */

@@ -400,7 +400,7 @@ int listener_accept(const Listener *self, Origin *out_origin)
 	if (connection < 0)
 		return -1;
 	if (self->is_adopted &&
-	    /* on an adopted socket, the connection may be older than the call of
+	    /* on an adopted socket, the connection may be older than the call to
 	     * set_tcp_options() */
 	    !self->is_local)
 		set_tcp_options(connection);

@@ -6,13 +6,12 @@
 
 #include "rpc/connection-limits.h"
 
-/*
- * A listening socket, watched in the default main context.
+/* A listening socket, watched in the default main context.
  *
  * If a process is killed, the file of its local socket remains, and no process can listen there
  * until it is removed. So a process that finds such a file tries to connect: if the connection is
- * refused, the file is stale, and is replaced. At the same time, another process could do the same,
- * or mistake a socket that does not listen yet for a stale one. So a lock on the directory
+ * refused, the file is stale, and is replaced. Meanwhile, another process could do the same, or
+ * mistake a socket that does not listen yet for a stale one. So a lock on the directory
  * (flock(), which leaves no file behind) is held from the check to the end of listen().
  */
 typedef struct _Listener Listener;
@@ -79,6 +78,7 @@ char *listener_address(const Listener *self);
 /* From now on, calls @ready whenever clients are waiting. */
 void listener_watch(Listener *self, ListenerReady ready, gpointer user_data);
 
-/* Accepts a client. @out_origin: (out): the client's origin Returns: a connected non-blocking
- * socket with TCP_NODELAY, or -1 with errno set */
+/* Accepts a client.
+ * @out_origin: (out): the client's origin
+ * Returns: a connected non-blocking socket with TCP_NODELAY, or -1 with errno set */
 int listener_accept(const Listener *self, Origin *out_origin);

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/*
- * An event loop, whose connections take turns.
+/* An event loop, whose connections take turns.
  *
  * A turn is short. A connection with more calls than fit into its turn is cut off, and waits for
  * another turn. In each round, connections that have just become readable have their turns first,
@@ -11,8 +10,7 @@
  * A costly call, such as a batch of 128-bit IDs, takes many times as long as a turn. It is
  * deferred: its connection enters a queue, and the queue gets a short slice of time in each round.
  * So a cheap call waits for at most one costly call from this queue and one from each queue of
- * parked calls, regardless of the number of connections that make costly calls.
- */
+ * parked calls, regardless of the number of connections that make costly calls. */
 #include "rpc/loop.h"
 
 #include <errno.h>
@@ -54,10 +52,8 @@
 
 #define FRAME_TOO_LONG "incomplete message for too long"
 
-/*
- * A connection, and the loop's state for it. The members that every pass needs are together in 64
- * bytes, because with thousands of connections, they are not in the caches when a pass begins.
- */
+/* A connection, and the loop's state for it. The members that every pass needs are together in 64
+ * bytes, because with thousands of connections, they are not in the caches when a pass begins. */
 typedef struct {
 	Connection connection;
 	guint32 events; /* events that epoll watches for */
@@ -131,7 +127,7 @@ struct _Loop {
 	gboolean draining;
 	gint64 drain_deadline_at_us;
 	gint64 round_at_us; /* time of the last poll; monotonic */
-	gint64 turn_us;     /* length of the turns in this round */
+	gint64 turn_us;     /* maximum length of each turn in this round */
 };
 
 /* Reads the clock. g_get_monotonic_time() takes twice as many instructions, and each pass reads the
@@ -350,7 +346,7 @@ static void queue_connection(Loop *self, LoopConnection *client, ConnectionState
 		queues_enter(&self->queues, &client->place, queue);
 }
 
-/* Makes a pass, and counts the durations of its calls. A duration begins at @since_us, when the
+/* Runs a pass, and counts the durations of its calls. A duration begins at @since_us, when the
  * call was polled, cut off or parked. It ends when the reply was sent, or was kept for a client
  * that does not read. */
 static ConnectionState run_pass(Loop *self, LoopConnection *client, RpcPass *pass, gboolean read,
@@ -527,26 +523,11 @@ static void leave_all(Loop *self, LeaveFunc leave)
 	}
 }
 
-/* Sets the timer to @at_us; 0 to turn it off. Makes no system call if nothing changes. */
-static void set_timer(Loop *self, gint64 at_us)
-{
-	const struct itimerspec timer = {
-		.it_value = {.tv_sec = at_us / G_USEC_PER_SEC,
-			     .tv_nsec = at_us % G_USEC_PER_SEC * 1000},
-	};
-
-	if (at_us == self->timer_at_us)
-		return;
-	self->timer_at_us = at_us;
-	if (timerfd_settime(self->timer_fd, TFD_TIMER_ABSTIME, &timer, NULL) != 0)
-		g_error("timerfd_settime: %s", g_strerror(errno)); /* lint: allow fatal: our bug */
-}
-
 static G_NO_INLINE void serve_queues(Loop *self)
 {
 	LoopConnection *head;
 	gboolean is_costly;
-	gint64 until_us;
+	gint64 until_us, timer_at_us;
 
 	parking_retry(&self->parking, serve_parked, self);
 
@@ -582,8 +563,20 @@ static G_NO_INLINE void serve_queues(Loop *self)
 		    end_connection);
 	while ((head = loop_connection_at(queues_expired(&self->queues, QUEUE_LINGER))) != NULL)
 		end_connection(self, head);
-	if (!parking_is_behind(&self->parking)) /* otherwise they would be tried again at once */
-		set_timer(self, parking_retry_at_us(&self->parking));
+	/* set the timer, unless parked calls are tried again at once; 0 turns it off */
+	timer_at_us = parking_is_behind(&self->parking) ? self->timer_at_us
+							: parking_retry_at_us(&self->parking);
+	if (timer_at_us != self->timer_at_us) {
+		const struct itimerspec timer = {
+			.it_value = {.tv_sec = timer_at_us / G_USEC_PER_SEC,
+				     .tv_nsec = timer_at_us % G_USEC_PER_SEC * 1000},
+		};
+
+		self->timer_at_us = timer_at_us;
+		if (timerfd_settime(self->timer_fd, TFD_TIMER_ABSTIME, &timer, NULL) != 0)
+			g_error("timerfd_settime: %s", /* lint: allow fatal: our bug */
+				g_strerror(errno));
+	}
 	atomic_store_explicit(&self->n_parked, parking_n(&self->parking), memory_order_relaxed);
 }
 

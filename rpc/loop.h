@@ -15,8 +15,9 @@ typedef struct _Loop Loop;
 typedef void (*LoopFailed)(gpointer user_data);
 
 /* @service: copied
- * @counters: borrowed; used only by this loop @failed: called if the loop cannot continue. Returns:
- * (transfer full): a loop whose thread has not started, or %NULL with a GIOError set */
+ * @counters: borrowed; used only by this loop
+ * @failed: called if the loop cannot continue
+ * Returns: (transfer full): a loop whose thread has not started, or %NULL with a GIOError set */
 Loop *loop_new(const RpcService *service, const RpcLimits *limits, Counters *counters,
 	       LoopFailed failed, gpointer user_data, GError **error);
 
@@ -48,6 +49,6 @@ LoopStatus loop_status(const Loop *self);
 void loop_wake(Loop *self);
 
 /* Thread-safe. Begins a drain. The loop answers the calls that have arrived. It shuts down the
- * sending side of each connection when its replies are sent, and of all connections after
- * @timeout_ms. The loop ends at most QUEUES_LINGER_MS later. */
+ * sending side of each connection when its replies have been sent. After @timeout_ms, it does so
+ * for all connections. The loop ends at most QUEUES_LINGER_MS later. */
 void loop_drain(Loop *self, gint64 timeout_ms);

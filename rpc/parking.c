@@ -47,7 +47,7 @@ static gint64 due_us(const QueuePlace *place)
 	return MIN(place->retry_at_us, place->deadline_at_us);
 }
 
-/* Returns the call for IDs to try next; NULL if no call waits. */
+/* Returns the ID call that should be retried next; NULL if no call is waiting. */
 static QueuePlace *next_for_ids(const Parking *self)
 {
 	QueuePlace *single = queues_head(self->queues, QUEUE_SINGLE);
@@ -68,7 +68,7 @@ static QueuePlace *next_for_ids(const Parking *self)
 	return single->deadline_at_us <= batch->deadline_at_us ? single : batch;
 }
 
-/* Returns the call for IDs to try next, if IDs may be available for it or its time limit has
+/* Returns the ID call to retry next, if IDs may be available for it or its time limit has
  * expired. */
 static QueuePlace *next_due(const Parking *self)
 {

@@ -3,8 +3,7 @@
 
 #include "rpc/queues.h"
 
-/*
- * Decides which parked call is tried next, and when.
+/* Decides which parked call is tried next, and when.
  *
  * Calls for IDs wait in two queues, one for single IDs and one for batches. Each queue is served in
  * the order of arrival: only its first call is tried, and while calls wait, new calls for IDs join
@@ -16,10 +15,10 @@
  * After each batch of this kind, a single ID is drawn if possible.
  *
  * Calls that wait for something other than IDs are set aside: they all wait for the same event, and
- * no other call waits for them. Costly calls are deferred: the loop answers them in turns, so that
+ * do not delay other calls. Costly calls are deferred: the loop answers them in turns, so that
  * they do not delay other calls.
  *
- * For the loop's thread only.
+ * Only the loop's thread may use it.
  */
 
 /* Runs a pass of the connection at @place with the allowance in @pass, and queues the connection
@@ -87,6 +86,6 @@ static inline gboolean parking_is_behind(const Parking *self)
 	return self->behind || self->woken_aside;
 }
 
-/* Returns the instant at which the clock can allow the next call; 0 if no call waits only for the
- * clock. */
+/* Returns the instant at which the clock can allow the next call; 0 if no call is waiting only for
+ * the clock. */
 gint64 parking_retry_at_us(const Parking *self);

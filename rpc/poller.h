@@ -21,11 +21,9 @@ gboolean poller_add(int self, int fd, void *tag, GError **error) G_GNUC_WARN_UNU
 /* Changes the events to watch for. @tag: as in poller_add() */
 void poller_change(int self, int fd, void *tag, guint32 events);
 
-/*
- * The three system calls of each pass, which set errno. The C library's wrappers are cancellation
+/* The three system calls of each pass, which set errno. The C library's wrappers are cancellation
  * points, which cost 45 instructions each in a process with threads. These are not, because no
- * thread is cancelled here.
- */
+ * thread is cancelled here. */
 
 static inline gssize poller_recv(int fd, void *bytes, gsize length, int flags)
 {

@@ -39,12 +39,11 @@ typedef struct {
 	gboolean is_extended; /* see queues_extend_if_late() */
 } QueuePlace;
 
-/*
- * Queues in which the connections of a loop wait. All places in one queue have the same time limit,
+/* Queues in which the connections of a loop wait. All places in one queue have the same time limit,
  * so the first place has the first deadline. An extension preserves this order, because it is not
  * longer than the time limit: see queues_extend_if_late().
  *
- * For the loop's thread only.
+ * Only the loop's thread may use it.
  */
 typedef struct {
 	/* Code outside this module may only read these. */
@@ -64,7 +63,7 @@ void queues_init(Queues *self, const RpcLimits *limits, gint64 (*clock_us)(void)
 
 /* Returns the time. The clock is read once, until queues_set_time() resets it. */
 gint64 queues_now_us(Queues *self);
-/* Sets the time, if the caller has just read it; if 0, the next call of queues_now_us() reads the
+/* Sets the time, if the caller has just read it; if 0, the next call to queues_now_us() reads the
  * clock. */
 static inline void queues_set_time(Queues *self, gint64 now_us)
 {
@@ -84,21 +83,22 @@ void queues_leave(Queues *self, QueuePlace *place);
  * the place is in no queue afterwards. */
 void queues_enter(Queues *self, QueuePlace *place, Queue queue);
 
-/* Call these before and after each poll of the sockets. @all of queues_end_poll(): this poll
- * reported all readable sockets. @most_polls: number of polls after which every socket that is
- * readable now has been reported. Returns: the time */
+/* Call these before and after each poll of the sockets.
+ * @most_polls: number of polls after which every socket that is readable now has been reported
+ * @all: whether this poll has reported all readable sockets
+ * Returns: the time */
 gint64 queues_begin_poll(Queues *self, guint most_polls);
 void queues_end_poll(Queues *self, gboolean all);
 
 /* Extends deadlines in @queue if the loop is late for the first one, because IDs may have been
- * available in the meantime. Each place then gets its time limit again from now on, but at most one
- * second. A deadline is extended only once, so the longest wait is the limit, plus the lost time,
- * plus the extension. */
+ * available in the meantime. Each place then gets its time limit again, starting now, but at most
+ * one second. A deadline is extended only once, so the longest wait is the limit, plus the lost
+ * time, plus the extension. */
 void queues_extend_if_late(Queues *self, Queue queue);
 
-/* Returns the first place whose time limit expired before the polls began that reported every
- * readable socket. So all bytes that arrived in time have been read, even if the process was
- * suspended in between. NULL if there is none. */
+/* Returns: (nullable): the first place whose time limit had expired when the polls began that
+ * reported every readable socket. So all bytes that arrived in time have been read, even if the
+ * process was suspended in between. */
 QueuePlace *queues_expired(const Queues *self, Queue queue);
 
 /* Returns: (nullable): the first place. */

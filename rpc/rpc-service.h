@@ -6,10 +6,9 @@
 #include "common/thrift/scanner.h"
 #include "rpc/counters.h"
 
-/*
- * The boundary between the event loops and the service: the limits, the data of a pass, and the
+/* The boundary between the event loops and the service: the limits, the data of a pass, and the
  * functions that answer calls. The loop passes an RpcPass to the service, which stores the results
- * in it; no function keeps a pointer to one.
+ * in it; no function keeps a pointer to an RpcPass.
  */
 
 /* Time limits are 1 or more unless their comment allows 0. */
@@ -34,7 +33,7 @@ typedef enum { RPC_COSTLY_ALL, RPC_COSTLY_ONE, RPC_COSTLY_NONE } RpcCostly;
 /* The loop's rules for the calls of one pass. */
 typedef struct {
 	gboolean others_wait; /* others wait for IDs, so a call for IDs must wait after them ... */
-	guint quota;          /* ... but it may draw this number of IDs first */
+	guint quota;          /* ... but it may draw this many IDs first */
 	gboolean single_may_pass; /* ... and a call for one ID need not wait for them */
 	gboolean batch_may_pass;  /* ... and a call for a batch need not wait for them */
 	gboolean last_chance;     /* the time limit of the first call has expired: answer it now */
@@ -46,8 +45,8 @@ typedef enum {
 	RPC_WAIT_NONE,   /* the next call does not wait */
 	RPC_WAIT_SINGLE, /* for one ID */
 	RPC_WAIT_BATCH,  /* for several IDs */
-	RPC_WAIT_ASIDE,  /* for an event other than IDs: no call waits after this one */
-	RPC_WAIT_TURN,   /* a costly call that waits for its turn: it is deferred */
+	RPC_WAIT_ASIDE,  /* for an event other than IDs; calls after this one can run */
+	RPC_WAIT_TURN,   /* a costly call is deferred until its turn */
 } RpcWaitFor;
 
 typedef struct {
@@ -56,10 +55,8 @@ typedef struct {
 	gint64 wait_ns;
 } RpcWait;
 
-/*
- * One pass of a connection: its loop runs it once, to answer the calls that have arrived.
- * Initialise it with zeros.
- */
+/* One pass of a connection: its loop runs it once, to answer the calls that have arrived.
+ * Initialise it with zeros. */
 typedef struct {
 	/* from the loop */
 	RpcAllowance allowance;
@@ -81,7 +78,7 @@ typedef struct {
 	const char *bad;     /* why the connection must be closed; NULL if it stays open */
 	/* private to stream.c */
 	gint64 turn_ends_us; /* end of the turn; 0 if the clock has not been read yet */
-	guint n_quick;       /* usual calls answered since the clock was read */
+	guint n_quick;       /* number of usual calls answered since the clock was read */
 } RpcPass;
 
 /* Returns whether the next call may wait. The last chance applies only to the first call, because
@@ -131,8 +128,8 @@ typedef struct {
 	gpointer (*new_handler)(gpointer user_data, Counters *counters);
 	void (*free_handler)(gpointer handler);
 	/* Answers the first calls in the bytes of @pass, if they have the form that most clients
-	 * send. @out_parked: (out) (transfer full): set if the outcome is RPC_WAITS; this also
-	 * applies to the next two functions. */
+	 * send. @out_parked: (out) (transfer full): set if the outcome is RPC_WAITS, as in
+	 * the next two functions. */
 	RpcOutcome (*answer_usual)(gpointer handler, RpcPass *pass, ParkedCall **out_parked);
 	/* Answers @message, which must be the first one. */
 	RpcOutcome (*answer_message)(gpointer handler, const Message *message, RpcPass *pass,

@@ -41,7 +41,7 @@ struct _RpcServer {
 	/* (element-type Loop): never changes, because other threads read it */
 	GPtrArray *loops;
 	guint n_running; /* number of loops that run, counted from the first */
-	/* (element-type guint64): each loop's rounds at the last rpc_server_responds() */
+	/* (element-type guint64): each loop's number of rounds at the last rpc_server_responds() */
 	GArray *loop_rounds;
 	ConnectionLimits *connections;
 	ConnectionLimitsConfig limits;
@@ -296,7 +296,7 @@ static guint accept_clients(RpcServer *self, const Listener *listener, guint mos
 			receive_connection(self, listener, connection, &origin);
 		} else if ((errno == EMFILE || errno == ENFILE) && self->reserve_fd >= 0) {
 			/* Refuse the waiting client, because no descriptor is left for it. accept()
-			 * reports this even if no client waits. */
+			 * reports this even if no client is waiting. */
 			close(self->reserve_fd);
 			connection = listener_accept(listener, &origin);
 			if (connection >= 0) {

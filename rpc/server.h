@@ -10,11 +10,9 @@
 #include "rpc/listener.h"
 #include "rpc/loop.h"
 
-/*
- * The Thrift server: listens, accepts in the thread of the default main context, and adds each
+/* The Thrift server: listens, accepts in the thread of the default main context, and adds each
  * connection to the loop with the fewest connections. Only that thread may call these functions,
- * unless their comment says otherwise.
- */
+ * unless their comment says otherwise. */
 typedef struct _RpcServer RpcServer;
 
 typedef struct {
@@ -34,12 +32,12 @@ void rpc_server_free(RpcServer *self);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(RpcServer, rpc_server_free)
 
 /* Returns: (transfer none) (element-type Listener): the addresses, which the caller adds before the
- * start with the functions of listener.h. Each is logged when the server accepts connections there.
+ * start with the functions in listener.h. Each is logged when the server accepts connections there.
  * An address with TLS requires rpc_server_set_tls() before the start. */
 GPtrArray *rpc_server_listeners(RpcServer *self);
 
-/* Returns: (transfer full): the first address on which it listens, with the actual port; a local
- * socket only if there is no other address. */
+/* Returns: (transfer full): the first address on which the server listens, with the actual port;
+ * a local socket only if there is no other address. */
 char *rpc_server_address(const RpcServer *self);
 
 /* Sets the TLS settings of later handshakes. @context: a reference is kept */
@@ -65,7 +63,7 @@ typedef struct {
 /* Thread-safe. Returns the current status. */
 RpcServerStatus rpc_server_status(const RpcServer *self);
 
-/* Returns whether every loop has made a round since the last call of this function, or since the
+/* Returns whether every loop has made a round since the last call to this function, or since the
  * start. For a watchdog, which must call it at intervals that leave the loops enough time. */
 gboolean rpc_server_responds(RpcServer *self);
 

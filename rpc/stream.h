@@ -5,8 +5,7 @@
 
 #include "rpc/rpc-service.h"
 
-/*
- * Handles the bytes of one connection, but not its socket: finds messages, and answers them one by
+/* Handles the bytes of one connection, but not its socket: finds messages, and answers them one by
  * one while there is time and room.
  *
  * The first bytes show which of six wire forms the client uses. Let b0 be the first byte, L the
@@ -15,20 +14,19 @@
  *   b0 = 80: unframed strict binary    b0 = 82: unframed compact    b0 not 00: close
  *   L = 0 or above the limit: close
  *   b4 = 80: framed strict   82: framed compact   00: framed unversioned binary
- *   b4 a letter or _: unframed unversioned (L is the length of the method's name), unless another
- *                     protocol's frame begins so       else: close
+ *   b4 a letter or _: unframed unversioned (L is the length of the method's name), unless a frame
+ *                     of another protocol begins with the same bytes       else: close
  *
  * The first message determines the framing for the whole connection, but each message can use a
  * different protocol. The connection is closed at the first byte that cannot be Thrift. If the
  * client speaks another known protocol, the reason names it, so that the log distinguishes a wrong
- * port from an attack. HTTP requests get an HTTP reply.
- */
+ * port from an attack. HTTP requests get an HTTP reply. */
 typedef enum { FRAMING_UNKNOWN, FRAMING_FRAMED, FRAMING_UNFRAMED } Framing;
 
 typedef struct {
 	Framing framing;
 	Scanner *scanner;   /* scanner of an incomplete unframed message; NULL if none */
-	ParkedCall *parked; /* the first call, decoded, if it waits; NULL if no call waits */
+	ParkedCall *parked; /* the first call, decoded, if it is waiting; otherwise NULL */
 } Stream;
 
 /* The data that the connections of one loop share. */

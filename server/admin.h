@@ -27,7 +27,7 @@ typedef struct {
  * @config: copied; its pointers are borrowed. Returns: (transfer full): the admin port, or %NULL
  * with a GIOError set */
 Admin *admin_new(const AdminConfig *config, GError **error);
-/* Stops it first. */
+/* Stops the admin port, and frees it. */
 void admin_free(Admin *self);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(Admin, admin_free)
 

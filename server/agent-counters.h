@@ -5,12 +5,11 @@
 #include <stdatomic.h>
 #include <string.h>
 
-/*
- * The number of IDs by agent. The first AGENT_COUNTERS_MOST agents are counted separately, all
+/* The number of IDs by agent. The first AGENT_COUNTERS_MOST agents are counted separately, all
  * others together, because clients choose their agent and memory is bounded.
  *
- * Each thread counts into its own block. A block remembers the agent that it counted last. Looking
- * up another known agent needs no lock; only a new agent does.
+ * Each thread counts into its own block. A block remembers the agent that it counted last. Only a
+ * new agent needs a lock; looking up a known agent does not.
  */
 typedef struct _AgentCounters AgentCounters;
 
@@ -27,7 +26,7 @@ typedef struct {
 
 /* The counts of one thread. */
 typedef struct {
-	/* NULL if there was none yet, or if the last agent has no slot of its own */
+	/* NULL if there was none yet, or if the last agent has no separate slot */
 	_Alignas(64) const AgentName *last;
 	guint last_slot;
 	AgentCounters *counters;
@@ -50,7 +49,8 @@ void agent_counters_each(AgentCounters *self,
 /* Finds or adds the agent, and makes it the block's last agent. */
 void agent_block_look_up(AgentBlock *self, const char *agent, gsize length);
 
-/* Counts @ids IDs. For the block's thread only. @agent: @length bytes, 1 or more, without a NUL */
+/* Counts @ids IDs. Call it only in the block's thread. @agent: @length bytes, 1 or more, without a
+ * NUL */
 static inline void agent_block_add(AgentBlock *self, const char *agent, gsize length, guint64 ids)
 {
 	const AgentName *last = self->last;

@@ -4,16 +4,14 @@
 #include "common/thrift/types.h"
 #include "server/service.h"
 
-/*
- * The handler of an event loop, and its two codecs: a codec reads each call, a Service answers it
+/* The handler of an event loop, and its two codecs: a codec reads each call, a Service answers it
  * (service_answer()), and the same codec writes the answer.
  *
  * The fast path handles the usual calls: get_id, get_ids, get_id_runs, get_worker and the three
  * legacy calls that return a number. They must be in strict binary, framed or not, with every
  * argument in its usual place. It leaves all other bytes to the Thrift codec, which uses Thrift's
  * generated code and supports every call in every protocol. Both codecs write the same bytes; a
- * test compares them.
- */
+ * test compares them. */
 
 /* One of the usual calls. */
 typedef struct _UsualCall UsualCall;
@@ -49,7 +47,8 @@ void thrift_codec_free(ThriftCodec *self);
  * counted.
  *
  * TMultiplexedProtocol calls get_id by the name "Snowflake:get_id". "Snowflake:" is followed by a
- * legacy call, "SnowflakeExtended:" by any call. The reply contains the name without the prefix.
+ * legacy call, and "SnowflakeExtended:" by any call. The reply contains the name without the
+ * prefix.
  * @out_agent: (out) (transfer full) (nullable): the text of the agent in @out_call
  * Returns: %FALSE if an exception was appended */
 gboolean thrift_codec_read(ThriftCodec *self, const Message *message, RpcPass *pass,

@@ -1,17 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/*
- * Thrift's generated code takes microseconds per call, mostly for objects that live for only one
+/* Thrift's generated code takes microseconds per call, mostly for objects that live for only one
  * call. Comparing bytes and filling in a template takes nanoseconds. The remaining cost of a call
  * is its share of the pass: the system calls, a reading of the clock, and a swap of the cursor.
  * Therefore
  *
  * - a call is recognised by its bytes: all of them are fixed, except the arguments;
- * - calls of get_id that differ only in their sequence IDs are a row: clients with many calls in
+ * - calls to get_id that differ only in their sequence IDs are a row: clients with many calls in
  * flight send rows, and checking the first call suffices;
  * - the IDs of a row are drawn together. Single draws would get the same IDs if the clock stood
- * still, except that a tick with a random first sequence leaves room for the whole row.
- */
+ * still, except that a tick with a random first sequence leaves room for the whole row. */
 #include <string.h>
 
 #include "common/thrift/byte-writer.h"

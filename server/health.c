@@ -27,8 +27,8 @@ char *health_why_not_alive(const Health *self)
 
 	if (ago_ms < MISSED_CHECKS * self->check_ms)
 		return NULL;
-	return g_strdup_printf("a thread hangs: all threads last reported %" G_GINT64_FORMAT
-			       " s ago",
+	return g_strdup_printf("a thread hangs: for %" G_GINT64_FORMAT
+			       " s, not all threads have reported",
 			       ago_ms / 1000);
 }
 

@@ -3,10 +3,8 @@
 
 #include "server/service.h"
 
-/*
- * Determines whether a server is alive, for supervisors that restart it, and whether it is healthy
- * and ready, for load balancers. Thread-safe.
- */
+/* Determines whether a server is alive, for supervisors that restart it, and whether it is healthy
+ * and ready, for load balancers. Thread-safe. */
 typedef struct {
 	const ServiceConfig *service;
 	gint64 check_ms; /* interval of the watchdog's checks; set before there are other threads */
@@ -18,8 +16,8 @@ typedef struct {
 /* @service: borrowed */
 void health_init(Health *self, const ServiceConfig *service);
 
-/* Records that every thread has made progress. @for_ms: time for which there are no checks, because
- * their thread is busy; 0 if they continue */
+/* Records that every thread has made progress. @for_ms: how long there are no checks, because their
+ * thread is busy; 0 if they continue */
 void health_note(Health *self, gint64 for_ms);
 
 /* Each of these functions returns (transfer full) (nullable): a line that says why the condition in
@@ -34,6 +32,6 @@ char *health_why_not_alive(const Health *self);
  * its length if that is less. */
 char *health_why_not_healthy(const Health *self);
 
-/* Condition: the server is ready, that is, it is healthy and does not drain, so calls can be sent
- * to it. */
+/* Condition: the server is ready, that is, it is healthy and is not draining, so calls can be
+ * sent to it. */
 char *health_why_not_ready(const Health *self);

@@ -16,6 +16,7 @@
 #include "common/log.h"
 #include "common/tls/stream.h"
 #include "common/version.h"
+#include "core/text.h"
 #include "gen-c_glib/generated-types.h"
 #include "options/options-table.h"
 #include "server/server.h"
@@ -60,12 +61,10 @@ static gboolean on_event(gint fd, GIOCondition condition G_GNUC_UNUSED, gpointer
 	return G_SOURCE_CONTINUE;
 }
 
-/*
- * The main loop handles signals, so that no signal ends the process before it has released its
+/* The main loop handles signals, so that no signal ends the process before it has released its
  * worker ID. It handles signals that request a stop or a reload, and only logs other signals that
  * would end the process by default. Signals that report a crash (such as SIGSEGV), job control
- * signals and harmless signals keep their default actions.
- */
+ * signals and harmless signals keep their default actions. */
 static const int STOPS[] = {SIGTERM, SIGINT, SIGQUIT};
 
 /* Signals in addition to the real-time signals. Their default action ends the process, see
@@ -127,11 +126,9 @@ static gboolean watch_signals(Server *self, GError **error)
 	for (int number = SIGRTMIN; number <= SIGRTMAX; number++)
 		sigaddset(&set, number);
 	fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK); /* never closed */
-	if (fd < 0) {
-		g_set_error(error, G_FILE_ERROR, g_file_error_from_errno(errno),
-			    "cannot watch for signals: %s", g_strerror(errno));
-		return FALSE;
-	}
+	if (fd < 0)
+		return text_set_error(error, G_FILE_ERROR, g_file_error_from_errno(errno),
+				      "cannot watch for signals: %s", g_strerror(errno));
 	pthread_sigmask(SIG_BLOCK, &set, NULL);
 	g_unix_fd_add(fd, G_IO_IN, on_signal, self);
 	return TRUE;

@@ -166,7 +166,7 @@ void metrics_read(const MetricsSource *source, MetricsReading *out)
 			*gauge_of(out, GAUGE_PEERS_SKEW) = status->peers_skew_ns;
 		*gauge_of(out, GAUGE_AHEAD) = generator_ahead_ns(issuer->generator);
 	} else {
-		PoolUpstream *upstream = relay_source_pool(relay_source_of(service->source));
+		PoolUpstream *upstream = relay_source_pool(service->source);
 
 		out->relay = pool_upstream_get_view(upstream);
 		pool_upstream_get_statistics(upstream, &pool);
@@ -198,15 +198,20 @@ void metrics_reading_clear(MetricsReading *self)
 	g_free(self->why_not_ready);
 }
 
+/* Adds a family with one sample. @label: (nullable): %NULL for no label */
+static void append_one(GString *text, const MetricsFamily *family, const char *label,
+		       const char *label_value, gdouble value)
+{
+	metrics_family_begin(text, family);
+	metrics_family_add(text, family, (const MetricsLabel[]){{label, label_value}, {0}}, value);
+}
+
 /* The process */
 
 static void append_metric(GString *text, const char *name, MetricsType type, const char *help,
 			  gdouble value)
 {
-	const MetricsFamily family = {name, type, help};
-
-	metrics_family_begin(text, &family);
-	metrics_family_add(text, &family, NULL, value);
+	append_one(text, &(MetricsFamily){name, type, help}, NULL, NULL, value);
 }
 
 /* Returns the start time of the process in seconds since the Unix epoch. @ticks: time from the
@@ -287,9 +292,7 @@ static void write_states(GString *text, const MetricsFamily *family, const char 
 static void write_build(GString *text, const Metric *metric,
 			const MetricsReading *reading G_GNUC_UNUSED)
 {
-	metrics_family_begin(text, &metric->family);
-	metrics_family_add(text, &metric->family,
-			   (const MetricsLabel[]){{"version", SNOWFLAKE_VERSION}, {0}}, 1);
+	append_one(text, &metric->family, "version", SNOWFLAKE_VERSION, 1);
 }
 
 static void write_server_state(GString *text, const Metric *metric, const MetricsReading *reading)
@@ -326,12 +329,8 @@ static void write_worker(GString *text, const Metric *metric, const MetricsReadi
 /* Appends nothing for a registry without an ID. */
 static void write_registry(GString *text, const Metric *metric, const MetricsReading *reading)
 {
-	if (reading->status.registry_id == NULL)
-		return;
-	metrics_family_begin(text, &metric->family);
-	metrics_family_add(
-		text, &metric->family,
-		(const MetricsLabel[]){{"registry_id", reading->status.registry_id}, {0}}, 1);
+	if (reading->status.registry_id != NULL)
+		append_one(text, &metric->family, "registry_id", reading->status.registry_id, 1);
 }
 
 /* Appends nothing for a registry without sessions. */
@@ -427,19 +426,15 @@ static void write_worker_ids(GString *text, const Metric *metric, const MetricsR
 
 static void write_relay_server(GString *text, const Metric *metric, const MetricsReading *reading)
 {
-	if (!reading->relay.is_served)
-		return;
-	metrics_family_begin(text, &metric->family);
-	metrics_family_add(text, &metric->family,
-			   (const MetricsLabel[]){{"server", reading->relay.server}, {0}}, 1);
+	if (reading->relay.is_served)
+		append_one(text, &metric->family, "server", reading->relay.server, 1);
 }
 
 /* Writes a number with a fraction. */
 static void write_layout_rate(GString *text, const Metric *metric, const MetricsReading *reading)
 {
-	metrics_family_begin(text, &metric->family);
-	metrics_family_add(text, &metric->family, NULL,
-			   layout_ids_per_ms(reading->source->service->source->layout));
+	append_one(text, &metric->family, NULL, NULL,
+		   layout_ids_per_ms(reading->source->service->source->layout));
 }
 
 typedef struct {
@@ -578,8 +573,8 @@ static const Metric METRICS[] = {
 	       "unknown.",
 	       write_registry),
 	GAUGE("snowflake_reservation_left_seconds",
-	      "Time until the reservation ends; 0 if nothing is reserved. Calls are refused "
-	      "because of this only in the state unavailable.",
+	      "Time until the reservation ends; 0 if nothing is reserved. A reservation that has "
+	      "ended causes refused calls only in the state unavailable.",
 	      UNIT_MS, "reservation", "left_ms", GAUGE_RESERVATION_LEFT),
 	GAUGE("snowflake_reservation_length_seconds", "Length of the reservation.", UNIT_MS,
 	      "reservation", "length_ms", GAUGE_RESERVATION_LENGTH),
@@ -656,8 +651,8 @@ static const Metric METRICS[] = {
 	      "Calls that waited for the clock, a reservation or the registry.", "waits",
 	      COUNTER_WAITS),
 	GAUGE("snowflake_waiting_calls",
-	      "Calls that currently wait, at most one for each connection.", UNIT_ONE, "calls",
-	      "waiting_calls", GAUGE_WAITING_CALLS),
+	      "Calls that are currently waiting, at most one for each connection.", UNIT_ONE,
+	      "calls", "waiting_calls", GAUGE_WAITING_CALLS),
 
 	/* connections */
 	GAUGE("snowflake_connections", "Open connections.", UNIT_ONE, "connections", "connections",

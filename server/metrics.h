@@ -8,11 +8,9 @@
 #include "server/health.h"
 #include "server/relay-source.h"
 
-/*
- * Prometheus' text format, version 0.0.4 (prometheus.io/docs/instrumenting/exposition_formats).
+/* Prometheus' text format, version 0.0.4 (prometheus.io/docs/instrumenting/exposition_formats).
  * Begin a family, and then add its samples. The caller must choose names and labels that follow
- * Prometheus' conventions.
- */
+ * Prometheus' conventions. */
 #define METRICS_TEXT_TYPE "text/plain; version=0.0.4; charset=utf-8"
 
 typedef enum { METRICS_COUNTER, METRICS_GAUGE, METRICS_HISTOGRAM } MetricsType;
@@ -39,18 +37,17 @@ void metrics_family_add(GString *text, const MetricsFamily *family, const Metric
 void metrics_family_add_count(GString *text, const MetricsFamily *family,
 			      const MetricsLabel *labels, guint64 count);
 
-/* Adds a histogram. @bounds: upper bounds of all buckets except the last, which has none @counts:
- * @n counts, each not including lower buckets */
+/* Adds a histogram.
+ * @bounds: upper bounds of all buckets except the last, which has none
+ * @counts: @n counts, each not including lower buckets */
 void metrics_family_add_histogram(GString *text, const MetricsFamily *family, const gdouble *bounds,
 				  const guint64 *counts, guint n, gdouble sum);
 
-/*
- * The values that a server reports about itself. One table contains all of them, with their names
+/* The values that a server reports about itself. One table contains all of them, with their names
  * in /metrics, in /status.json and in get_counters.
  *
  * In /metrics they follow the conventions of Prometheus: base units, names that end with the unit,
- * and _total for numbers that only grow. snowflaked(8) lists them under METRICS and COUNTERS.
- */
+ * and _total for numbers that only grow. snowflaked(8) lists them under METRICS and COUNTERS. */
 typedef struct {
 	const ServiceConfig *service;
 	const Health *health;

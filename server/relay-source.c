@@ -47,7 +47,7 @@ struct _RelaySource {
 
 struct _BatchSlot {
 	PoolBatchRequest *order;
-	guint ordered; /* number of IDs requested; 0 if no call waits for this batch */
+	guint ordered; /* number of IDs requested; 0 if no call is waiting for this batch */
 };
 
 /* Runs */
@@ -77,8 +77,8 @@ gboolean relay_source_join_runs(const Layout *layout, const GArray *runs, IdRun 
 		*out_run = run_of_numbers(parts[0].first, parts[0].count);
 		return TRUE;
 	}
-	/* The IDs of a run increase. So if a run contains the first and the last ID of a part, at
-	 * the same distance from each other as in the part, it contains the whole part. */
+	/* The IDs of a run increase. So if a part's first and last IDs are in a run, as far
+	 * apart as in the part, the whole part is in the run. */
 	for (guint i = 0; i < runs->len; i++) {
 		guint count = parts[i].count;
 
@@ -110,7 +110,7 @@ static void report_layout_differs(RelaySource *self, gint64 id)
 	if (!atomic_exchange(&self->layout_differs, TRUE))
 		log_event(LOG_RELAY_LAYOUT_DIFFERS, log_number("id", id),
 			  log_text("layout", layout),
-			  log_text("remedy", "give the relay the --layout of its servers, or "
+			  log_text("remedy", "set the relay's --layout to its servers' layout, or "
 					     "correct the clocks"));
 }
 
@@ -414,11 +414,6 @@ static const SourceOps OPS = {
 	.stop = relay_stop,
 };
 
-RelaySource *relay_source_of(Source *source)
-{
-	return source->ops == &OPS ? (RelaySource *)source : NULL;
-}
-
 RelaySource *relay_source_new(const Options *options, const char *nonce,
 			      const RelayListener *listener, GError **error)
 {
@@ -478,7 +473,7 @@ Source *relay_source_get(RelaySource *self)
 	return &self->source;
 }
 
-PoolUpstream *relay_source_pool(const RelaySource *self)
+PoolUpstream *relay_source_pool(Source *source)
 {
-	return self->pool;
+	return source->ops == &OPS ? relay_of(source)->pool : NULL;
 }

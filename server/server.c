@@ -24,7 +24,7 @@
  * files, the log, and connections that are closing to make room. */
 #define SPARE_DESCRIPTORS (64 + CONNECTION_LIMITS_MOST_CLOSING)
 
-/* If the server is full, it can close a connection that has been idle for at least this time. */
+/* If the server is full, it can close a connection that has been idle for at least this long. */
 #define IDLE_MS 10000
 
 /* Sockets */
@@ -51,12 +51,10 @@ static gboolean take_passed_sockets(PassedSockets *out_sockets, GError **error)
 	g_auto(GStrv) names = NULL;
 	int count = sd_listen_fds_with_names(FALSE, &names);
 
-	if (count < 0) {
-		g_set_error(error, G_FILE_ERROR, g_file_error_from_errno(-count),
-			    "cannot use the sockets in LISTEN_FDS and LISTEN_FDNAMES: %s",
-			    g_strerror(-count));
-		return FALSE;
-	}
+	if (count < 0)
+		return text_set_error(error, G_FILE_ERROR, g_file_error_from_errno(-count),
+				      "cannot use the sockets in LISTEN_FDS and LISTEN_FDNAMES: %s",
+				      g_strerror(-count));
 	for (int i = 0; i < count; i++) {
 		int fd = SD_LISTEN_FDS_START + i;
 		gboolean is_admin = g_str_equal(names[i], ADMIN_NAME);
@@ -68,12 +66,12 @@ static gboolean take_passed_sockets(PassedSockets *out_sockets, GError **error)
 			continue;
 		}
 		escaped = text_escape(names[i], strlen(names[i]));
-		g_set_error(error, G_FILE_ERROR, G_FILE_ERROR_INVAL,
-			    "file descriptor %d, passed as \"%s\", is not a listening %s; in the "
-			    "socket unit, use only ListenStream= with %s",
-			    fd, escaped, is_admin ? "TCP socket" : "TCP or local stream socket",
-			    is_admin ? "a port" : "a port or a path");
-		return FALSE;
+		return text_set_error(
+			error, G_FILE_ERROR, G_FILE_ERROR_INVAL,
+			"file descriptor %d, passed as \"%s\", is not a listening %s; in the "
+			"socket unit, use only ListenStream= with %s",
+			fd, escaped, is_admin ? "TCP socket" : "TCP or local stream socket",
+			is_admin ? "a port" : "a port or a path");
 	}
 	*out_sockets = sockets;
 	sockets = (PassedSockets){0};
@@ -163,13 +161,12 @@ static gboolean find_sockets(Server *self, GError **error)
 			const struct group *group = getgrnam(name);
 			g_autofree char *escaped = text_escape(name, strlen(name));
 
-			if (group == NULL) {
-				g_set_error(error, G_OPTION_ERROR, G_OPTION_ERROR_BAD_VALUE,
-					    "--socket-group: the group \"%s\" does not exist; use "
-					    "a group from \"getent group\"",
-					    escaped);
-				return FALSE;
-			}
+			if (group == NULL)
+				return text_set_error(
+					error, G_OPTION_ERROR, G_OPTION_ERROR_BAD_VALUE,
+					"--socket-group: the group \"%s\" does not exist; use "
+					"a group from \"getent group\"",
+					escaped);
 			access.gid = group->gr_gid;
 		}
 		for (guint i = 0; is_open && i < options->listen->len; i++) {
@@ -183,13 +180,11 @@ static gboolean find_sockets(Server *self, GError **error)
 		}
 		return is_open;
 	}
-	if (address_any_is_tls(options->listen)) {
-		g_set_error_literal(
+	if (address_any_is_tls(options->listen))
+		return text_set_error(
 			error, G_OPTION_ERROR, G_OPTION_ERROR_BAD_VALUE,
 			"--listen: tls: has no effect on passed sockets, which would accept calls "
 			"without TLS; disable snowflaked.socket, or remove tls:");
-		return FALSE;
-	}
 	for (guint i = 0; i < passed->len; i++) {
 		int fd = g_array_index(passed, int, i);
 		g_autofree char *end = socket_name_local(fd);
@@ -330,13 +325,12 @@ static gboolean make_rpc_server(Server *self, GError **error)
 		.user_data = self,
 	};
 
-	if (config.connections.max_connections == 0) {
-		g_set_error(error, G_FILE_ERROR, G_FILE_ERROR_MFILE,
-			    "too few file descriptors: the server needs %u, plus one for each "
-			    "connection; raise the limit (ulimit -n, LimitNOFILE=)",
-			    own_descriptors(self));
-		return FALSE;
-	}
+	if (config.connections.max_connections == 0)
+		return text_set_error(
+			error, G_FILE_ERROR, G_FILE_ERROR_MFILE,
+			"too few file descriptors: the server needs %u, plus one for each "
+			"connection; raise the limit (ulimit -n, LimitNOFILE=)",
+			own_descriptors(self));
 	self->rpc = rpc_server_new(&config, self->counters, error);
 	if (self->rpc == NULL)
 		return FALSE;
@@ -379,11 +373,9 @@ gboolean server_init(Server *self, Options *options, GError **error)
 		.loop = g_main_loop_new(NULL, FALSE),
 		.event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK),
 	};
-	if (self->event_fd < 0) {
-		g_set_error(error, G_FILE_ERROR, g_file_error_from_errno(errno),
-			    "cannot create an eventfd: %s", g_strerror(errno));
-		return FALSE;
-	}
+	if (self->event_fd < 0)
+		return text_set_error(error, G_FILE_ERROR, g_file_error_from_errno(errno),
+				      "cannot create an eventfd: %s", g_strerror(errno));
 	if (!take_passed_sockets(&self->sockets, error) || !make_source(self, error))
 		return FALSE;
 	self->audit = audit_log_new(options->audit_log, (gsize)options->audit_queue_bytes, error);
@@ -474,7 +466,7 @@ static void take_options(Server *self, const Options *next, guint sender)
 		memcpy((char *)options + spec->offset, (const char *)next + spec->offset,
 		       spec->type == OPTION_NUMBER ? sizeof(gint64) : sizeof(guint));
 	}
-	/* a level that suppresses this line takes effect after it */
+	/* if the new level suppresses this line, it takes effect only after the line */
 	log_set_level(MAX(before, options->log_level));
 	log_event(LOG_RELOAD, log_number("pid", sender),
 		  log_text("changed", changed->len > 0 ? changed->str : "none"),

@@ -13,28 +13,25 @@
 #include "server/service.h"
 #include "server/watchdog.h"
 
-/*
- * Sockets that already listen when the process starts. They were opened, and are kept open, by
+/* Sockets that already listen when the process starts. They were opened, and are kept open, by
  * systemd or by another program that started the process. While no server runs, clients can connect
- * there, and wait for the next server. See sd_listen_fds(3).
- */
+ * there, and wait for the next server. See sd_listen_fds(3). */
 typedef struct {
 	GArray *thrift; /* (element-type int): descriptors for calls; TCP or local */
 	GArray *admin;  /* (element-type int): descriptors named "admin"; TCP */
 } PassedSockets;
 
-/*
- * A server, which consists of the parts below. main.c runs it.
+/* A server, which consists of the parts below. main.c runs it.
  *
- * The stop of a server has these steps:
+ * A server stops in these steps:
  *
  * 1. After a signal, the server reports that it is draining, and continues to serve for
- * --drain-delay. Then the main loop ends. A second signal ends the process at once.
+ *    --drain-delay. Then the main loop ends. A second signal ends the process at once.
  * 2. The RPC server accepts only the clients that have already connected, answers all calls that
  *    have arrived, and closes every connection, within --stop-timeout and a moment for the last
- * replies. From then on, no IDs are drawn.
+ *    replies. From then on, no IDs are drawn.
  * 3. The keeper releases the worker ID, within the rest of --stop-timeout or one second. At the
- * same time, the rest of the audit log is written.
+ *    same time, the rest of the audit log is written.
  * 4. server_clear() frees the rest.
  *
  * If an event loop or the keeper fails, the main loop also ends. In this case, there is no delay,
@@ -45,7 +42,7 @@ typedef struct {
  * --allow. Other options that differ are logged at each reload. A config file with an error changes
  * nothing. The certificate and its key are reread as a pair; a pair with an error changes nothing.
  *
- * For the main thread only.
+ * Only the main thread may use it.
  */
 typedef struct {
 	/* used only by the main thread once other threads run; see server_reload() */

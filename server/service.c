@@ -5,7 +5,7 @@
 #include "core/text.h"
 #include "server/metrics.h"
 
-/* The time after which a client should repeat a call of get_workers that could not be answered. */
+/* The time after which a client should repeat a call to get_workers that could not be answered. */
 #define WORKERS_RETRY_AFTER_MS 1000
 
 /* The wait_ns of a call that only waits for the calls before it. */
@@ -75,12 +75,20 @@ static gboolean defer_if_costly(RpcPass *pass, gboolean is_costly)
 
 static G_NO_INLINE ServiceOutcome refuse_agent(const ServiceCall *call, ServiceAnswer *answer)
 {
-	return refuse_call(answer, refusal_of_agent(call->agent, call->agent_length));
+	g_autofree char *quoted = text_escape(call->agent, call->agent_length);
+	char *text = g_strdup_printf("useragent '%s' is not a letter followed by letters, "
+				     "digits and hyphens, %d bytes at most",
+				     quoted, USERAGENT_MAX_BYTES);
+
+	return refuse_call(answer, (Refusal){REFUSAL_AGENT, text, 0});
 }
 
+/* A relay parses the limit at the end of the message: see read_count_limit() in client/call.c. */
 static G_NO_INLINE ServiceOutcome refuse_count(guint count, guint most, ServiceAnswer *answer)
 {
-	return refuse_call(answer, refusal_of_count((gint)count, most));
+	char *text = g_strdup_printf("count %d is out of range, 1 to %u", (gint)count, most);
+
+	return refuse_call(answer, (Refusal){REFUSAL_COUNT, text, 0});
 }
 
 /* Returns the largest batch of @method. */
@@ -178,6 +186,18 @@ static G_NO_INLINE ServiceOutcome draw_ulids(Service *self, guint count, Service
 	return SERVICE_ANSWERED;
 }
 
+static G_NO_INLINE ServiceOutcome refuse_layout(const Layout *layout, ServiceAnswer *answer)
+{
+	g_autofree char *used = layout_to_string(layout);
+	char *text =
+		g_strdup_printf("UUIDs require IDs in the layout twitter, but this server uses "
+				"%s; use a server with --layout twitter, or call get_ids or "
+				"get_ulids",
+				used);
+
+	return refuse_call(answer, (Refusal){REFUSAL_LAYOUT, text, 0});
+}
+
 static inline ServiceOutcome draw_batch(Service *self, const ServiceCall *call, RpcPass *pass,
 					ServiceAnswer *answer)
 {
@@ -187,7 +207,7 @@ static inline ServiceOutcome draw_batch(Service *self, const ServiceCall *call, 
 
 	if (call->method == COUNTER_GET_UUIDS &&
 	    !layout_equal(self->config->source->layout, &LAYOUT_TWITTER))
-		return refuse_call(answer, refusal_of_layout(self->config->source->layout));
+		return refuse_layout(self->config->source->layout, answer);
 	if (!call->agent_is_valid)
 		return refuse_agent(call, answer);
 	if (call->count < 1 || count > max_count(self, call->method))
@@ -285,14 +305,6 @@ GHashTable *service_list_counters(Service *self)
 
 /* All calls */
 
-/* Returns: (transfer full): the message for a client, with the reason if it is known */
-static char *why_no_worker(Source *source)
-{
-	g_autofree char *why = source->ops->waiting_why(source);
-
-	return g_strconcat("no worker ID is claimed yet", why != NULL ? ": " : NULL, why, NULL);
-}
-
 /* Answers calls that do not request IDs. */
 static inline ServiceOutcome answer_other(Service *self, const ServiceCall *call, RpcPass *pass,
 					  ServiceAnswer *answer)
@@ -326,9 +338,12 @@ static inline ServiceOutcome answer_other(Service *self, const ServiceCall *call
 	case COUNTER_OTHER_METHOD:
 	case N_COUNTER_METHODS:
 	default:
-		if (!source->ops->find_worker(source, &worker))
-			return refuse_call(answer,
-					   (Refusal){REFUSAL_WORKER, why_no_worker(source), 0});
+		if (!source->ops->find_worker(source, &worker)) {
+			g_autofree char *why = source->ops->waiting_why(source);
+			char *text = g_strconcat("no worker ID is claimed yet",
+						 why != NULL ? ": " : NULL, why, NULL);
+			return refuse_call(answer, (Refusal){REFUSAL_WORKER, text, 0});
+		}
 		answer->number = call->method == COUNTER_GET_WORKER_ID ? worker.worker_id
 								       : worker.datacenter_id;
 		return SERVICE_ANSWERED;

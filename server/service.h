@@ -12,16 +12,14 @@
 #include "server/source.h"
 #include "server/wait-or-refuse.h"
 
-/*
- * Decides whether a call is answered, waits or is refused: see service_answer(). The codecs read
+/* Decides whether a call is answered, waits or is refused: see service_answer(). The codecs read
  * the call and write its answer (codecs.h).
  *
- * Each thread that answers calls has its own Service.
- */
+ * Each thread that answers calls has its own Service. */
 typedef struct _Service Service;
 
 /* The largest batch of get_ulids and get_uuids, regardless of --max-batch: generated code creates
- * an object for each value, and in this time the loop answers no other call. */
+ * an object for each value, and meanwhile the loop answers no other call. */
 #define SERVICE_MAX_128_BIT_IDS 10000
 
 /* The state that a draining server reports, regardless of its keeper's state. */
@@ -37,7 +35,7 @@ typedef struct {
 	const char *address; /* host:port at which clients reach this server */
 	const char *nonce;   /* a new UUID for each start of the process */
 	/* address of this server, for messages of servers that are refused */
-	gint64 max_wait_ms; /* maximum time for which a call can be parked */
+	gint64 max_wait_ms; /* how long a call can be parked, at most */
 	/* The server is draining. Set by any thread. */
 	_Atomic gboolean draining;
 } ServiceConfig;
@@ -61,8 +59,8 @@ typedef struct {
 	gboolean is_cheap;
 } ServiceCall;
 
-/* Describes this server, for get_worker. @out_self: (out): its texts are borrowed, and live as long
- * as the service. Exception: @out_self->server is (transfer full) (nullable) */
+/* Describes this server, for get_worker. @out_self: (out): its strings are borrowed, and live as
+ * long as the service. Exception: @out_self->server is (transfer full) (nullable) */
 void service_describe_self(const Service *self, SnowflakeClientWorker *out_self);
 
 typedef enum {

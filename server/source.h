@@ -7,10 +7,8 @@
 #include "core/generator.h"
 #include "worker/keeper.h"
 
-/*
- * The interface from which a server draws its IDs: an issuer (issuer-source.h) or a relay
- * (relay-source.h). Any thread can call the functions, unless their comment says otherwise.
- */
+/* The interface from which a server draws its IDs: an issuer (issuer-source.h) or a relay
+ * (relay-source.h). Any thread can call the functions, unless their comment says otherwise. */
 typedef struct _Source Source;
 
 /* The slot in which a thread waits for its batch request. Each source defines its own type. */
@@ -27,8 +25,8 @@ typedef struct {
 	/* Returns a batch slot for one thread, owned by the source. Call it before any thread
 	 * draws. Optional: without it, slots are NULL. */
 	BatchSlot *(*add_batch_slot)(Source *self);
-	/* Draws like generator_draw(), but can draw fewer than @count IDs, at least @least. @least:
-	 * 1 or @count */
+	/* Draws like generator_draw(), but can draw fewer than @count IDs.
+	 * @least: the minimum number of IDs, 1 or @count */
 	DrawStatus (*draw)(Source *self, BatchSlot *slot, guint least, guint count, IdRun *out_run,
 			   DrawRefusal *out_refusal);
 	/* See keeper_demand(). */
@@ -40,7 +38,7 @@ typedef struct {
 	char *(*waiting_why)(Source *self);
 	/* Finds the worker that currently issues the IDs. Returns %FALSE if there is none yet. */
 	gboolean (*find_worker)(Source *self, SourceWorker *out_worker);
-	/* Gets the status. A source without reservations sets the members about them to 0. */
+	/* Gets the status. A source without reservations sets their members to 0. */
 	void (*get_status)(Source *self, KeeperStatus *out_status);
 	/* Optional: if it is NULL, this server issues the IDs. Returns: (transfer full) (nullable):
 	 * the server that issues the IDs; NULL if there is none yet. */

@@ -226,7 +226,7 @@ JsonObject *status_json_new(const StatusSource *source)
 		 reading.status.session != REGISTRY_SESSION_NONE
 			 ? registry_session_name(reading.status.session)
 			 : NULL);
-	if (relay_source_of(ids) != NULL) {
+	if (relay_source_pool(ids) != NULL) {
 		relay = json_object_new();
 		set_text(relay, "server",
 			 *reading.relay.server != '\0' ? reading.relay.server : NULL);

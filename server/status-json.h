@@ -8,7 +8,7 @@
 #include "server/service.h"
 
 /* The bodies of /status.json and similar paths. Unknown values are null. The bodies contain no IDs,
- * because these exceed JavaScript's integers. Only one thread may use these functions. */
+ * because IDs exceed JavaScript's integers. Only one thread may use these functions. */
 
 /* The rates of a counter in the last intervals. */
 
@@ -41,9 +41,11 @@ typedef struct {
 /* Adds a reading of the counters. */
 void duration_window_add(DurationWindow *self, CounterSet *counters);
 
-/* Computes a quantile. @quantile: above 0 and at most 1 @out_us: (out): the quantile of the
- * durations since the oldest reading; interpolated as if the calls in a bucket were evenly
- * distributed. Returns: %FALSE if there were no calls */
+/* Computes a quantile.
+ * @quantile: above 0 and at most 1
+ * @out_us: (out): the quantile of the durations since the oldest reading, interpolated as if the
+ * calls in a bucket were evenly distributed
+ * Returns: %FALSE if there were no calls */
 gboolean duration_window_quantile(const DurationWindow *self, CounterSet *counters,
 				  gdouble quantile, gdouble *out_us);
 

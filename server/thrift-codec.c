@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/*
- * Reads calls into Thrift's generated structs, and writes replies from them. The generated
+/* Reads calls into Thrift's generated structs, and writes replies from them. The generated
  * processor is not used, because it reads, answers and writes in one function, so that a call that
  * waits would have to be read again.
  *
- * Thrift's protocol classes work on bytes that the scanner has accepted. This file corrects one
- * fault of theirs: their strings end at the first NUL, so "foo\0bar" would be read as "foo". Here a
+ * Thrift's protocol classes work on bytes that the scanner has accepted. This file works around
+ * one of their bugs: strings end at the first NUL, so "foo\0bar" would be read as "foo". Here a
  * NUL becomes the two bytes C0 80, which no valid text contains.
  */
 #include <string.h>
@@ -44,7 +43,7 @@ static gboolean span_transport_done(ThriftTransport *transport G_GNUC_UNUSED,
 	return TRUE;
 }
 
-/* Thrift would compare sizes with limits of its own. Here the message is the limit, and the scanner
+/* Thrift would compare sizes with its own limits. Here the message is the limit, and the scanner
  * has checked that it contains all bytes that its lengths announce. */
 static gboolean span_transport_size_done(ThriftTransport *transport G_GNUC_UNUSED,
 					 glong size G_GNUC_UNUSED, GError **error G_GNUC_UNUSED)
@@ -105,7 +104,7 @@ static struct {
 	GType transport, binary, compact;
 } span_types;
 
-/* Maximum length of a text. The service refuses longer texts, and quotes fewer bytes. The limit
+/* Maximum length of a string. The service refuses longer strings, and quotes fewer bytes. The limit
  * keeps large messages from taking long. */
 #define MAX_TEXT_BYTES 512
 
@@ -139,26 +138,6 @@ static gint32 span_protocol_read_string(ThriftProtocol *protocol, gchar **out_te
 static void span_protocol_init_class(gpointer klass, gpointer data G_GNUC_UNUSED)
 {
 	THRIFT_PROTOCOL_CLASS(klass)->read_string = span_protocol_read_string;
-}
-
-static void span_types_register(void)
-{
-	static gsize once;
-
-	if (!g_once_init_enter(&once))
-		return;
-	span_types.transport = g_type_register_static_simple(
-		THRIFT_TYPE_TRANSPORT, "SpanTransport", sizeof(ThriftTransportClass),
-		span_transport_init_class, sizeof(SpanTransport), NULL, G_TYPE_FLAG_NONE);
-	span_types.binary = g_type_register_static_simple(
-		THRIFT_TYPE_BINARY_PROTOCOL, "SpanBinaryProtocol",
-		sizeof(ThriftBinaryProtocolClass), span_protocol_init_class,
-		sizeof(ThriftBinaryProtocol), NULL, G_TYPE_FLAG_NONE);
-	span_types.compact = g_type_register_static_simple(
-		THRIFT_TYPE_COMPACT_PROTOCOL, "SpanCompactProtocol",
-		sizeof(ThriftCompactProtocolClass), span_protocol_init_class,
-		sizeof(ThriftCompactProtocol), NULL, G_TYPE_FLAG_NONE);
-	g_once_init_leave(&once, 1);
 }
 
 /* Methods */
@@ -208,10 +187,24 @@ struct _ThriftCodec {
 
 ThriftCodec *thrift_codec_new(Counters *counters)
 {
+	static gsize once;
 	ThriftCodec *self = g_new0(ThriftCodec, 1);
 
+	if (g_once_init_enter(&once)) {
+		span_types.transport = g_type_register_static_simple(
+			THRIFT_TYPE_TRANSPORT, "SpanTransport", sizeof(ThriftTransportClass),
+			span_transport_init_class, sizeof(SpanTransport), NULL, G_TYPE_FLAG_NONE);
+		span_types.binary = g_type_register_static_simple(
+			THRIFT_TYPE_BINARY_PROTOCOL, "SpanBinaryProtocol",
+			sizeof(ThriftBinaryProtocolClass), span_protocol_init_class,
+			sizeof(ThriftBinaryProtocol), NULL, G_TYPE_FLAG_NONE);
+		span_types.compact = g_type_register_static_simple(
+			THRIFT_TYPE_COMPACT_PROTOCOL, "SpanCompactProtocol",
+			sizeof(ThriftCompactProtocolClass), span_protocol_init_class,
+			sizeof(ThriftCompactProtocol), NULL, G_TYPE_FLAG_NONE);
+		g_once_init_leave(&once, 1);
+	}
 	self->counters = counters;
-	span_types_register();
 	self->transport = g_object_new(span_types.transport, NULL);
 	self->binary = g_object_new(span_types.binary, "transport", self->transport, NULL);
 	self->compact = g_object_new(span_types.compact, "transport", self->transport, NULL);

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "server/wait-or-refuse.h"
 
-#include "common/useragent.h"
 #include "core/text.h"
 
 static const struct {
@@ -29,40 +28,6 @@ char *refusal_untyped(const Refusal *self)
 Counter refusal_counter(const Refusal *self)
 {
 	return KINDS[self->kind].counter;
-}
-
-Refusal refusal_of_agent(const char *agent, gsize length)
-{
-	g_autofree char *quoted = text_escape(agent, length);
-
-	return (Refusal){
-		.kind = REFUSAL_AGENT,
-		.message = g_strdup_printf("useragent '%s' is not a letter followed by letters, "
-					   "digits and hyphens, %d bytes at most",
-					   quoted, USERAGENT_MAX_BYTES),
-	};
-}
-
-/* A relay parses the limit at the end of the message: see read_count_limit() in client/call.c. */
-Refusal refusal_of_count(gint count, guint max)
-{
-	return (Refusal){
-		.kind = REFUSAL_COUNT,
-		.message = g_strdup_printf("count %d is out of range, 1 to %u", count, max),
-	};
-}
-
-Refusal refusal_of_layout(const Layout *layout)
-{
-	g_autofree char *text = layout_to_string(layout);
-
-	return (Refusal){
-		.kind = REFUSAL_LAYOUT,
-		.message = g_strdup_printf(
-			"UUIDs require IDs in the layout twitter, but this server uses %s; use a "
-			"server with --layout twitter, or call get_ids or get_ulids",
-			text),
-	};
 }
 
 Refusal refusal_for_now(RefusalKind kind, const char *why, gint64 retry_after_ms)

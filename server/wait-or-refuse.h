@@ -7,11 +7,9 @@
 #include "rpc/rpc-service.h"
 #include "server/source.h"
 
-/*
- * Decides whether a call without IDs waits, for example for the next millisecond, or is refused.
- * Also creates the refusals, with the messages of their exceptions, which are those of the original
- * service if it had one. The codecs write the exceptions, typed or untyped.
- */
+/* Decides whether a call without IDs waits, for example for the next millisecond, or is refused.
+ * Also creates the refusals, with the messages of their exceptions: the original service's
+ * message, if it had one. The codecs write the exceptions, typed or untyped. */
 typedef enum {
 	REFUSAL_CLOCK,    /* InvalidSystemClock */
 	REFUSAL_AGENT,    /* InvalidUserAgentError */
@@ -36,19 +34,13 @@ char *refusal_untyped(const Refusal *self);
 /* Returns the counter for refusals of this kind. */
 Counter refusal_counter(const Refusal *self);
 
-/* The caller must clear the results of the following functions. */
-Refusal refusal_of_agent(const char *agent, gsize length);
-Refusal refusal_of_count(gint count, guint max);
-/* A refusal of get_uuids on a server with @layout. */
-Refusal refusal_of_layout(const Layout *layout);
-
-/* Creates a refusal whose reason may be gone after @retry_after_ms. */
+/* Creates a refusal whose reason may be gone after @retry_after_ms. The caller must clear it. */
 Refusal refusal_for_now(RefusalKind kind, const char *why, gint64 retry_after_ms);
 
 /* Decides whether a call for which no IDs could be drawn waits or is refused. It waits if the clock
  * or the source will provide IDs within its time limit. It is refused if the clock is wrong, or the
  * wait would be too long.
- * @max_wait_ms: maximum time for which a call can be parked
+ * @max_wait_ms: how long a call can be parked, at most
  * @what_for: the event that the call waits for
  * @status: status of the failed draw
  * @pass: (inout): the call's pass; its wait is set if the call waits

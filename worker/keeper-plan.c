@@ -6,8 +6,8 @@
 
 #define MIN_LIST_PAUSE_US (150 * G_USEC_PER_SEC)
 #define MIN_LIST_AGE_US   (10 * G_USEC_PER_SEC)
-/* The maximum number of reads per second for lists that no call waits for, by one server and by all
- * servers. */
+/* The maximum number of reads per second for lists for which no call is waiting, by one server and
+ * by all servers. */
 #define READS_OF_ONE      4
 #define READS_OF_ALL      1000
 
@@ -74,8 +74,8 @@ static KeeperPlan plan_next(const KeeperPlanFacts *facts)
 		return (KeeperPlan){.action = KEEPER_PLAN_STOP};
 	if (facts->is_stopping)
 		return begin(REGISTRY_RELEASE);
-	/* outside the layout, no tick can be reserved, and a reservation up to the layout's last
-	 * tick would block the worker ID for ever */
+	/* outside the layout's range, no tick can be reserved, and a reservation up to the layout's
+	 * last tick would block the worker ID for ever */
 	if (facts->gave_up || facts->clock_outside_layout)
 		return plan;
 	if (!facts->has_lease) {

@@ -5,17 +5,15 @@
 
 #include "worker/keeper.h"
 
-/*
- * Pure functions that compute the keeper's next action, its state and its pauses from the facts
+/* Pure functions that compute the keeper's next action, its state and its pauses from the facts
  * that it knows.
  *
- * Times in us are monotonic. Ticks are those of the disciplined clock.
- */
+ * Times in us are monotonic. Ticks are those of the disciplined clock. */
 typedef struct {
 	gint64 now_us;
 	gint64 now_tick;
 	gint64 tick_us;                /* length of a tick */
-	gboolean clock_outside_layout; /* now_tick is outside the layout */
+	gboolean clock_outside_layout; /* now_tick is outside the layout's range */
 
 	gboolean is_stopping; /* keeper_stop() was called */
 	gboolean has_stopped; /* the keeper has stopped */
@@ -23,7 +21,7 @@ typedef struct {
 
 	RegistryOperation under_way;
 	gint64 busy_since_us; /* start of the current operation */
-	gboolean cancelled;   /* the operation was asked to end */
+	gboolean cancelled;   /* the operation was told to end */
 
 	/* The last attempt. */
 	guint failures;         /* consecutive FAILED results */
@@ -36,8 +34,8 @@ typedef struct {
 	gboolean has_lease;
 	gboolean had_lease;              /* an earlier lease was lost or given up */
 	gboolean last_id_ahead_of_clock; /* the clock stepped back, so the lease must be given up */
-	/* extend it, because IDs were drawn since the last write, or the registry requires it even
-	 * when idle */
+	/* the lease must be extended: IDs were drawn since the last write, or the registry requires
+	 * extensions even when idle */
 	gboolean extension_wanted;
 	/* the first tick of the clock at which IDs can be issued: the lease's first tick or the
 	 * last ID's tick, whichever is later, minus max-ahead */
@@ -56,14 +54,14 @@ typedef struct {
 typedef enum {
 	KEEPER_PLAN_NOTHING,
 	KEEPER_PLAN_BEGIN,  /* begin an operation of the registry */
-	KEEPER_PLAN_CANCEL, /* ask the current operation to end */
+	KEEPER_PLAN_CANCEL, /* tell the current operation to end */
 	KEEPER_PLAN_STOP,   /* for a stop: no operation is in progress, and nothing is held */
 } KeeperPlanAction;
 
 typedef struct {
 	KeeperPlanAction action;
 	RegistryOperation operation; /* BEGIN: the operation */
-	/* with NOTHING: when to plan again if there is no event before; or G_MAXINT64 */
+	/* with NOTHING: when to plan again, unless there is an event earlier; or G_MAXINT64 */
 	gint64 until_us;
 } KeeperPlan;
 
@@ -73,7 +71,7 @@ KeeperPlan keeper_plan_next(const KeeperPlanFacts *facts);
 KeeperState keeper_plan_state(const KeeperPlanFacts *facts);
 
 #define KEEPER_PLAN_SOON  0          /* an attempt is in progress, or will begin at once */
-#define KEEPER_PLAN_NEVER G_MAXINT64 /* this keeper gets no IDs, or it is unknown when */
+#define KEEPER_PLAN_NEVER G_MAXINT64 /* no lease is expected, or the time is unknown */
 
 /* Returns whether the keeper may change from @state to @next. */
 gboolean keeper_plan_may_follow(KeeperState state, KeeperState next);
@@ -82,31 +80,24 @@ gboolean keeper_plan_may_follow(KeeperState state, KeeperState next);
  * above. */
 gint64 keeper_plan_ids_at_us(const KeeperPlanFacts *facts);
 
-/**
- * keeper_plan_backoff_us:
- * @failures: consecutive failures, 1 or more
+/* @failures: consecutive failures, 1 or more
  * @jitter: in [0, 1), at random
- *
  * Returns: the pause before the next attempt: 50 ms after one failure, then up to twice the
- * previous pause, at most 1 s
- */
+ * previous pause, at most 1 s */
 gint64 keeper_plan_backoff_us(guint failures, gdouble jitter);
 
-/**
- * keeper_plan_list_pause_us:
- * @n_workers: number of workers in the last list, all of which request lists; 0 if there was no
+/* @n_workers: number of workers in the last list, all of which request lists; 0 if there was no
  * list
  * @n_reads: number of reads for the last list; 0 if there was no list
  * @jitter: in [0, 1), at random
- *
  * Returns: the pause before an unrequested list: a quarter of a second per read, or a millisecond
- * per read and worker if this is longer; at least 150 s. So a server makes at most 4 reads per
+ * per read and worker, whichever is longer; at least 150 s. So a server makes at most 4 reads per
  * second, and a fleet at most 1,000. The jitter at most doubles the pause, so that servers that
- * start, or reach their registry, at the same time do not list at the same time
+ * start or reach their registry simultaneously do not list simultaneously
  */
 gint64 keeper_plan_list_pause_us(guint n_workers, guint n_reads, gdouble jitter);
 
 /* Monitoring regularly requests a list from every server. Returns the age at which such a list is
- * replaced. It is a millisecond per read and worker, but at least 10 s. So a fleet makes at most
+ * replaced: a millisecond per read and worker, but at least 10 s. So a fleet makes at most
  * 1,000 reads per second. */
 gint64 keeper_plan_list_age_us(guint n_workers, guint n_reads);

@@ -13,12 +13,10 @@
 #include "worker/file/disk-call.h"
 #include "worker/keeper-plan.h"
 
-/*
- * In each round the thread disciplines the clock, continues the current operation of the registry,
+/* In each round the thread disciplines the clock, continues the current operation of the registry,
  * updates the facts, and publishes the resulting state. Then it begins the planned action, or
  * sleeps. The outcome of an operation is a fact for the next round. Other threads set requests
- * (is_demanded, stop_by_us, list_wanted), wake the thread, and read the published values.
- */
+ * (is_demanded, stop_by_us, list_wanted), wake the thread, and read the published values. */
 
 #define DISCIPLINE_INTERVAL_US (100 * G_TIME_SPAN_MILLISECOND)
 #define ASK_INTERVAL_US        G_USEC_PER_SEC
@@ -29,10 +27,10 @@
 #define MIN_REACH_MS           1000 /* writing a shorter reservation is not worthwhile */
 #define CLAIM_RETRY_MS         1000 /* pause while the clock is too far ahead to claim */
 #define LATE_US                (2 * G_USEC_PER_SEC)
-/* If there is an old list, the new one counts as late after the registry has been silent for this
- * time. */
+/* If there is an old list, the new one counts as late once the registry has been silent for this
+ * long. */
 #define SILENT_US              (300 * G_TIME_SPAN_MILLISECOND)
-/* After a late list, no other list is requested for this time, so that all waiting callers are
+/* After a late list, no other list is requested for this long, so that all waiting callers are
  * notified first. */
 #define LATE_FOR_US            G_USEC_PER_SEC
 /* The minimum for the maximum age of a list. With a lower value, a list could already be too old
@@ -40,7 +38,7 @@
 #define MIN_AGE_MS             200
 /* time after which callers retry, if the time of the next lease is unknown */
 #define RETRY_MS               1000
-/* The time in which the thread must end after it has stopped waiting for the registry. */
+/* How long the thread may take to end after it has stopped waiting for the registry. */
 #define END_TIMEOUT_US         G_USEC_PER_SEC
 
 struct _Keeper {
@@ -192,13 +190,22 @@ static void judge_clock(Keeper *self, gboolean is_new_reading)
 	}
 }
 
-/* Logs if the registry's clock differs too much from this clock, and there is no step that could be
- * adopted. */
-static void check_difference(Keeper *self)
+static void discipline_clock(Keeper *self)
 {
-	gint64 offset_ns = system_clock_offset_ns(self->clock);
-	gint64 ahead_ns = registry_clock_ahead_ns(&self->report.clock, offset_ns);
+	const RegistryClock *clock = &self->report.clock;
+	gint64 ahead_ns;
+	gboolean is_new_reading = clock->known != self->judged_by.known ||
+				  clock->min_offset_ns != self->judged_by.min_offset_ns ||
+				  clock->max_offset_ns != self->judged_by.max_offset_ns;
 
+	if (self->facts.now_us < self->discipline_at_us && !is_new_reading)
+		return;
+	self->judged_by = *clock;
+	self->discipline_at_us = self->facts.now_us + DISCIPLINE_INTERVAL_US;
+	judge_clock(self, is_new_reading);
+
+	/* log if the clocks differ too much, and there is no step that could be adopted */
+	ahead_ns = registry_clock_ahead_ns(clock, system_clock_offset_ns(self->clock));
 	/* request a reading, because without a lease, nothing is written whose answer contains the
 	 * time */
 	if (self->clock_differs &&
@@ -212,21 +219,6 @@ static void check_difference(Keeper *self)
 		 * repeatedly */
 		self->clock_differs = FALSE;
 	}
-}
-
-static void discipline_clock(Keeper *self)
-{
-	const RegistryClock *clock = &self->report.clock;
-	gboolean is_new_reading = clock->known != self->judged_by.known ||
-				  clock->min_offset_ns != self->judged_by.min_offset_ns ||
-				  clock->max_offset_ns != self->judged_by.max_offset_ns;
-
-	if (self->facts.now_us < self->discipline_at_us && !is_new_reading)
-		return;
-	self->judged_by = *clock;
-	self->discipline_at_us = self->facts.now_us + DISCIPLINE_INTERVAL_US;
-	judge_clock(self, is_new_reading);
-	check_difference(self);
 }
 
 static void read_clock(Keeper *self)
@@ -257,9 +249,9 @@ static void read_clock(Keeper *self)
 		g_autofree char *first = layout_tick_text(self->layout, 0);
 		g_autofree char *last =
 			layout_tick_text(self->layout, layout_max_tick(self->layout));
-		g_autofree char *why = g_strdup_printf(
-			"the clock, %s, is outside the layout, %s to %s; correct the clock", now,
-			first, last);
+		g_autofree char *why = g_strdup_printf("the clock (%s) is outside the layout's "
+						       "range (%s to %s); correct the clock",
+						       now, first, last);
 
 		log_event(LOG_WORKER_WAITING, log_text("why", why));
 	}
@@ -416,7 +408,7 @@ gboolean keeper_get_quarantined(Keeper *self, GPtrArray **out_records, gint64 *o
 			g_autoptr(SnowflakeClientWorker) copy =
 				copy_worker(self, list->quarantined->pdata[i], now_ms);
 
-			/* include only quarantines that have not ended since */
+			/* exclude quarantines that have ended since */
 			if (copy->reserved_until_ms != 0)
 				g_ptr_array_add(*out_records, g_steal_pointer(&copy));
 		}
@@ -643,32 +635,27 @@ static void handle_claim_result(Keeper *self, RegistryResult *result)
 	}
 }
 
-static void note_extended(Keeper *self, gint64 end_tick)
+static void handle_extension_result(Keeper *self, RegistryResult *result)
 {
-	const KeeperPlanFacts *facts = &self->facts;
+	KeeperPlanFacts *facts = &self->facts;
 	gint64 end_us = facts->now_us + (facts->end_tick + 1 - facts->now_tick) * facts->tick_us;
 	gint64 now_us = g_get_monotonic_time();
 	gint64 since_us = facts->failures > 0 ? self->failing_since_us : facts->busy_since_us;
 	/* the extension took longer than the reservation lasted */
 	gboolean was_late = facts->busy_since_us < end_us && now_us >= end_us;
-
-	if (facts->failures > 0 || was_late)
-		log_event(LOG_EXTEND_RECOVERED, log_number("failures", facts->failures),
-			  log_number("failed_ms", (now_us - since_us) / G_TIME_SPAN_MILLISECOND));
-	lease_extend(self->lease, end_tick);
-	log_written(self, end_tick);
-	note_reservation(self, self->next_length_ms, self->next_cursor, facts->busy_since_us);
-	publish_reservation(self, end_tick);
-}
-
-static void handle_extension_result(Keeper *self, RegistryResult *result)
-{
-	KeeperPlanFacts *facts = &self->facts;
 	const GError *error = result->error;
 
 	publish_extending_fails(self, error != NULL);
 	if (error == NULL) {
-		note_extended(self, result->end_tick);
+		if (facts->failures > 0 || was_late)
+			log_event(LOG_EXTEND_RECOVERED, log_number("failures", facts->failures),
+				  log_number("failed_ms",
+					     (now_us - since_us) / G_TIME_SPAN_MILLISECOND));
+		lease_extend(self->lease, result->end_tick);
+		log_written(self, result->end_tick);
+		note_reservation(self, self->next_length_ms, self->next_cursor,
+				 facts->busy_since_us);
+		publish_reservation(self, result->end_tick);
 	} else if (g_error_matches(error, REGISTRY_ERROR, REGISTRY_ERROR_FATAL)) {
 		stop_retrying(self, g_steal_pointer(&result->error));
 	} else if (!facts->is_stopping) {
@@ -985,21 +972,6 @@ void keeper_ask_to_stop(Keeper *self, gint64 by_us)
 	pthread_mutex_unlock(&self->mutex);
 }
 
-static void log_release_hangs(Keeper *self, gint64 timeout_ms)
-{
-	g_autofree char *disk = disk_call_describe_hanging(timeout_ms * G_TIME_SPAN_MILLISECOND);
-	g_autofree char *error =
-		g_strdup_printf("no worker ID within %" G_GINT64_FORMAT " ms%s%s", timeout_ms,
-				disk != NULL ? ": " : "", disk != NULL ? disk : "");
-	g_autofree char *end = NULL;
-	KeeperStatus status;
-
-	keeper_get_status(self, &status);
-	end = status.reserved_until_ms != 0 ? text_time_ms(status.reserved_until_ms)
-					    : g_strdup("none");
-	log_event(LOG_RELEASE_FAILED, log_text("error", error), log_text("reserved_until", end));
-}
-
 gboolean keeper_stop(Keeper *self, gint64 timeout_ms)
 {
 	gint64 by_us = g_get_monotonic_time() + timeout_ms * G_TIME_SPAN_MILLISECOND;
@@ -1016,7 +988,19 @@ gboolean keeper_stop(Keeper *self, gint64 timeout_ms)
 		finished = self->finished;
 		pthread_mutex_unlock(&self->mutex);
 		if (!finished) {
-			log_release_hangs(self, timeout_ms);
+			g_autofree char *disk =
+				disk_call_describe_hanging(timeout_ms * G_TIME_SPAN_MILLISECOND);
+			g_autofree char *error = g_strdup_printf(
+				"no worker ID within %" G_GINT64_FORMAT " ms%s%s", timeout_ms,
+				disk != NULL ? ": " : "", disk != NULL ? disk : "");
+			g_autofree char *end = NULL;
+			KeeperStatus status;
+
+			keeper_get_status(self, &status);
+			end = status.reserved_until_ms != 0 ? text_time_ms(status.reserved_until_ms)
+							    : g_strdup("none");
+			log_event(LOG_RELEASE_FAILED, log_text("error", error),
+				  log_text("reserved_until", end));
 			return FALSE;
 		}
 		pthread_join(self->thread, NULL);
@@ -1046,7 +1030,7 @@ void keeper_free(Keeper *self)
 	g_free(self);
 }
 
-/* Returns whether an operation of the registry hangs, for example in a system call. */
+/* Returns whether a registry operation hangs, for example in a system call. */
 static gboolean operation_hangs(Keeper *self)
 {
 	gint64 since_us = atomic_load(&self->busy_since_us);
@@ -1115,7 +1099,8 @@ gint64 keeper_demand(Keeper *self)
 	gint64 ids_at_us = atomic_load(&self->ids_at_us);
 	gint64 now_us = g_get_monotonic_time();
 
-	/* ignore a long round, because it will end soon after the process was suspended */
+	/* ignore a long round: unless an operation hangs, the process was only suspended, and the
+	 * round ends soon */
 	if (ids_at_us == KEEPER_PLAN_NEVER || operation_hangs(self))
 		return RETRY_MS;
 	/* the thread will wake up at that time */

@@ -7,15 +7,13 @@
 #include "worker/keeper-state.h"
 #include "worker/registry.h"
 
-/*
- * The keeper supplies the generator with a lease. It claims a worker ID and extends its reservation
+/* The keeper supplies the generator with a lease. It claims a worker ID and extends its reservation
  * after a quarter of its length (with a state directory, only if IDs are drawn). When it stops, it
  * releases the reservation. It also disciplines the clock ten times a second. Only its thread calls
  * the registry and publishes leases.
  *
  * If another process has changed the record of a lease (REGISTRY_ERROR_LOST), the lease is dropped
- * at once, and a worker ID is claimed again.
- */
+ * at once, and a worker ID is claimed again. */
 typedef struct _Keeper Keeper;
 
 typedef struct {
@@ -27,8 +25,8 @@ typedef struct {
 	gint64 claimed_at_ms;
 	gint64 reserved_until_ms; /* since the Unix epoch; 0 if there is no reservation */
 	gint64 reservation_ms;    /* length of that reservation; 0 if there is no reservation */
-	/* There is a lease, and the last extension has failed, or the current one has not been
-	 * answered for a second. */
+	/* There is a lease, and the last extension has failed, or the current one has been
+	 * unanswered for a second. */
 	gboolean extending_fails;
 	RegistrySession session;
 	/* (nullable): RegistryReport.registry_id; valid as long as the keeper */
@@ -38,7 +36,7 @@ typedef struct {
 	 * of that write. */
 	gboolean registry_clock_known;
 	gint64 registry_skew_ns;
-	/* How far this clock is ahead of that of the peer whose clock differs most, accurate to a
+	/* How far this clock is ahead of the peer clock that differs most, accurate to a
 	 * millisecond or two. After a list of the workers has arrived, up to 16 peers are asked, at
 	 * most every 30 s. */
 	gboolean peers_skew_known;
@@ -64,49 +62,39 @@ typedef struct {
 	gpointer user_data;
 } KeeperConfig;
 
-/**
- * keeper_new:
- * @registry: (transfer full)
+/* @registry: (transfer full)
  * @generator: borrowed
- * @clock: borrowed; from now on only the keeper sets its offset
- */
+ * @clock: borrowed; from now on only the keeper sets its offset */
 Keeper *keeper_new(Registry *registry, Generator *generator, SystemClock *clock,
 		   const KeeperConfig *config);
 
-/* Starts the thread, which claims at once. It claims again after WAIT, and, if there was a lease
- * before, after FAILED. FATAL ends the attempts. So does FAILED before the first lease. */
+/* Starts the thread, which claims at once. It claims again after WAIT, and after FAILED if there
+ * was a lease before. FATAL ends the attempts, as does FAILED before the first lease. */
 void keeper_start(Keeper *self);
 
-/*
- * The next three functions are for programs that run the keeper in their own thread, such as a
- * simulation in virtual time. Do not combine them with keeper_start() and keeper_stop().
- */
+/* The next three functions are for programs that run the keeper in their own thread, such as a
+ * simulation in virtual time. Do not combine them with keeper_start() and keeper_stop(). */
 
-/* Runs one round. Returns: when the next round is due, in terms of g_get_monotonic_time(), unless
+/* Runs one round. Returns: when the next round is due (g_get_monotonic_time()), unless
  * registry->wake() or keeper_demand() requests an earlier one; 0 if at once */
 gint64 keeper_run_round(Keeper *self);
 
-/* Makes the next rounds stop the keeper, as keeper_stop() does. They wait for the registry until
- * @by_us, in terms of g_get_monotonic_time(). */
+/* Tells the keeper to stop in its next rounds, as keeper_stop() does. They wait for the registry
+ * until @by_us (g_get_monotonic_time()). */
 void keeper_ask_to_stop(Keeper *self, gint64 by_us);
 
 /* Returns whether the keeper has stopped, so that no round is due. */
 gboolean keeper_has_stopped(const Keeper *self);
 
-/**
- * keeper_stop:
- * @timeout_ms: how long to wait for the registry, 0 or more
- *
- * Waits for the current operation, retires the lease, releases it and ends the thread. If the
+/* Waits for the current operation, retires the lease, releases it and ends the thread. If the
  * registry cannot be reached within @timeout_ms, the lease is not released. The outcome is logged.
  * The function can be called again.
  *
- * Returns: %TRUE; or %FALSE, which is also logged, if the thread has not ended a second later. In
- * that case, a call of the registry, such as a write to a disk, hangs, and can return at any time.
+ * Returns: %TRUE; or %FALSE, which is also logged, if the thread has not finished a second later.
+ * In that case, a registry operation, such as a write to a disk, hangs, and can return at any time.
  * Until another call returns %TRUE, do not free the keeper or any object that was passed to it. The
  * process should exit. The IDs that it issues until then are reserved, so the next run of the
- * server waits for the end of the reservation
- */
+ * server waits for the end of the reservation */
 gboolean keeper_stop(Keeper *self, gint64 timeout_ms);
 
 /* Frees the keeper and the registry. The thread must have ended (keeper_stop() returned %TRUE), or
@@ -122,30 +110,25 @@ void keeper_get_status(Keeper *self, KeeperStatus *out_status);
  * there was none. */
 GError *keeper_error(Keeper *self);
 
-/* Returns: (transfer full) (nullable): why there is no reservation: a repeated error of the
- * registry, the missing connection, or the hanging disk call; or, in KEEPER_WAITING, why no worker
+/* Returns: (transfer full) (nullable): why there is no reservation: a repeated registry
+ * error, the missing connection, or the hanging disk call; or, in KEEPER_WAITING, why no worker
  * ID is free, and the remedy. */
 char *keeper_waiting_why(Keeper *self);
 
 /* Returns the time since the thread's last round began, in ms; before keeper_start(), since
- * keeper_new(). Rounds begin at least ten times a second, unless a call of the registry hangs. */
+ * keeper_new(). Rounds begin at least ten times a second, unless a registry operation hangs. */
 gint64 keeper_round_age_ms(Keeper *self);
 
-/**
- * keeper_demand:
- *
- * Notifies the keeper that a draw was refused with DRAW_UNRESERVED, and wakes it if the reservation
+/* Notifies the keeper that a draw was refused with DRAW_UNRESERVED, and wakes it if the reservation
  * has ended because no IDs were drawn. Repeated calls are cheap.
- *
  * Returns: 0 if a lease is expected soon (wait for changed()); otherwise the time in ms until a
- * retry makes sense, 1 or more
- */
+ * retry makes sense, 1 or more */
 gint64 keeper_demand(Keeper *self);
 
 /**
  * keeper_get_workers:
- * @max_age_ms: the maximum age of the list; values below 200 count as 200 @may_wait: if %FALSE,
- * returns an older list instead of waiting
+ * @max_age_ms: the maximum age of the list; values below 200 count as 200
+ * @may_wait: if %FALSE, returns an older list instead of waiting
  * @out_workers: (out) (transfer full) (element-type SnowflakeClientWorker): copies; untouched
  *   unless %TRUE
  * @out_as_of_ms: (out): the time of the list, since the Unix epoch, by the current clock; untouched
@@ -156,31 +139,31 @@ gint64 keeper_demand(Keeper *self);
  * changed(). The last list is returned if the registry is silent for 300 ms, if no list arrives
  * within 2 s, or if this server is stopping. The keeper also requests a list regularly, so that
  * there is a recent one when the registry is unreachable.
- *
+ * @max_age_ms: the maximum age of the list; values below 200 count as 200 @may_wait: if %FALSE,
+ * returns an older list instead of waiting
+ * @out_workers: (out) (transfer full) (element-type SnowflakeClientWorker): copies; untouched
+ * unless %TRUE
+ * @out_as_of_ms: (out): the time of the list, since the Unix epoch, by the current clock; untouched
+ * unless %TRUE
  * Returns: %TRUE; %FALSE without an error if a list is expected soon; %FALSE with
  * REGISTRY_ERROR_FAILED set if there has never been a list, and none has arrived within 2 s, or if
- * none will arrive. The next call after a second requests it again
+ * none will arrive. The first call after a second requests it again
  */
 gboolean keeper_get_workers(Keeper *self, gint64 max_age_ms, gboolean may_wait,
 			    GPtrArray **out_workers, gint64 *out_as_of_ms, GError **error);
 
-/**
- * keeper_get_quarantined:
- * @out_records: (out) (transfer full) (element-type SnowflakeClientWorker): copies of the
- * quarantined worker IDs, which a record reserves and no claim holds. Each contains the end of its
- * quarantine, and the address and nonce of the server that reserved it. For a damaged record,
- * address and nonce are "", and the end is that of the layout, because no server claims the worker
- * ID until the record is fixed. Untouched unless %TRUE
- * @out_as_of_ms: (out): see keeper_get_workers()
- *
- * Returns, without waiting, the quarantined worker IDs of all datacenters according to the last
+/* Returns, without waiting, the quarantined worker IDs of all datacenters according to the last
  * list of the workers, except quarantines that have ended since. They do not include worker IDs
  * without a record, even if an operator has quarantined the datacenter.
  *
  * If the registry is reachable, and the list is older than 10 s, or in a large fleet older than
  * keeper_plan_list_age_us(), another list is requested for the next call.
- *
+ * @out_records: (out) (transfer full) (element-type SnowflakeClientWorker): copies of the
+ * quarantined worker IDs, which a record reserves and no claim holds. Each contains the end of its
+ * quarantine, and the address and nonce of the server that reserved it. For a damaged record,
+ * address and nonce are "", and the end is the layout's end, because no server claims the worker
+ * ID until the record is fixed. Untouched unless %TRUE
+ * @out_as_of_ms: (out): see keeper_get_workers()
  * Returns: %FALSE if they are unknown, because no list has arrived yet, or because the registry has
- * no list
- */
+ * no list */
 gboolean keeper_get_quarantined(Keeper *self, GPtrArray **out_records, gint64 *out_as_of_ms);

@@ -5,31 +5,32 @@
 
 #include "client/snowflake-client.h"
 
-/*
- * The registry, which stores reservations: the worker ID of each server, and the last tick
+/* The registry, which stores reservations: the worker ID of each server, and the last tick
  * reserved.
  *
  * It is an interface. file/registry.c implements it in a directory of this machine,
- * registration/registration.c in a store that many machines share. Only the keeper's thread calls
- * it. The keeper begins an operation, and poll() continues it until its end; only one is in
- * progress at a time. A record is the stored reservation of one worker ID. Each implementation
- * follows these rules:
+ * registration/registration.c implements it in a store that many machines share. Only the keeper's
+ * thread calls it. The keeper begins an operation, and poll() continues it until its end; only one
+ * is in progress at a time. A record is the stored reservation of one worker ID. Each
+ * implementation follows these rules:
  *
- * 1. A record holds the last reserved tick and the owner's nonce, which is new for each process. 2.
- * Every write is conditional on the version that was read. A lease begins after the end in that
- * reading, and only the release of a retired lease lowers the end. 3. A write takes effect for the
- * server when it is confirmed. If its outcome is unknown, the record is read again.
+ * 1. A record holds the last reserved tick and the owner's nonce, which is new for each process.
+ *
+ * 2. Every write is conditional on the version that was read. A lease begins after the end that was
+ *    read, and only the release of a retired lease lowers the end.
+ *
+ * 3. A write takes effect for the server when it is confirmed. If its outcome is unknown, the
+ *    record is read again.
+ *
  * 4. Records are never deleted. A record that does not parse is an error, and never means an end of
- *    0.
- */
+ *    0. */
 
 #define REGISTRY_ERROR (registry_error_quark())
 GQuark registry_error_quark(void);
 
 typedef enum {
-	/* A failure that can end by itself: registry unreachable, disk full. The keeper tries
-	 * again. Before its first lease, the server ends instead, so that the user sees the reason.
-	 */
+	/* A failure that can end by itself: registry unreachable, disk full. The keeper retries.
+	 * Before its first lease, the server exits instead, so that the user sees the reason. */
 	REGISTRY_ERROR_FAILED,
 	/* for a claim only: no worker ID is free. The message contains the reason and the
 	 * remedy. */
@@ -146,32 +147,24 @@ typedef struct {
 typedef struct _Registry Registry;
 
 typedef struct {
-	/**
-	 * begin:
-	 * @ticks: claim: the length of the reservation, from the tick of the write; extension: its
-	 *   end; release: the tick of the last ID issued, or the tick before the first reserved one
-	 *
-	 * Begins an operation. While the registry is unreachable, a release ends with FAILED at
+	/* Begins an operation. While the registry is unreachable, a release ends with FAILED at
 	 * once or, if the server is stopping, at poll()'s stop_by_us. After a failed release, the
 	 * worker ID is quarantined until the reservation's end.
+	 * @ticks: claim: the length of the reservation, from the tick of the write; extension: its
+	 * end; release: the tick of the last ID issued, or the tick before the first reserved one
 	 */
 	void (*begin)(Registry *self, RegistryOperation operation, gint64 ticks);
-	/**
-	 * poll:
+	/* Continues the operation in progress and the registry's own maintenance. Blocks no longer
+	 * than a write to a local disk.
 	 * @now_tick: the current tick, within the layout: 0 to layout_max_tick()
 	 * @stop_by_us: monotonic time until which a stopping server waits; 0 if the server is not
 	 * stopping
 	 * @out_report: (out): all members are set
-	 *
-	 * Continues the operation in progress and the registry's own maintenance. Blocks no longer
-	 * than a write to a local disk.
-	 *
 	 * Returns: whether the operation in progress has ended; without an operation, whether the
-	 *   held reservation is LOST
-	 */
+	 * held reservation is LOST */
 	gboolean (*poll)(Registry *self, gint64 now_tick, gint64 stop_by_us,
 			 RegistryReport *out_report);
-	/* Asks the current operation, if there is one, to end without waiting. poll() returns its
+	/* Tells the current operation, if there is one, to end without waiting. poll() returns its
 	 * outcome: FAILED if nothing was written, or if the outcome is still unknown at stop_by_us.
 	 * NULL if no operation ever waits. */
 	void (*cancel)(Registry *self);
@@ -182,8 +175,8 @@ typedef struct {
 	 */
 	void (*list)(Registry *self);
 	/* Frees the registry. Called after the keeper's thread has ended, by the thread that frees
-	 * the keeper. Makes it visible to other servers that this one has ended, and waits for this
-	 * for at most 2 s. */
+	 * the keeper. Shows other servers that this one has ended, and waits at most 2 s for
+	 * that. */
 	void (*free)(Registry *self);
 } RegistryOps;
 

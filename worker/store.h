@@ -3,9 +3,8 @@
 
 #include <glib.h>
 
-/*
- * The store of a registration: a few hundred small records, each with a version, that servers
- * share. registration/ contains the protocol that uses it, zookeeper/store.h an implementation.
+/* The store of a registration: a few hundred small records, each with a version, that servers
+ * share. registration/ contains the protocol that uses it, and zookeeper/store.h an implementation.
  *
  * Here, a record is any entry of the store: the layout, the limits, a floor, a claim record, a
  * reservation, or their parents. It has a key such as "/snowflake/datacenters/3/floor", and can be
@@ -23,8 +22,7 @@
  * - S4 After UNSURE a commit can take place at any time, or never.
  *
  * Uniqueness does not rely on ephemeral records, watches, the store's clock, or on list() as a
- * snapshot.
- */
+ * snapshot. */
 typedef struct _Store Store;
 
 typedef enum {
@@ -33,10 +31,10 @@ typedef enum {
 	STORE_ABSENT,
 	/* commit: a record has a different version, or exists although it must not */
 	STORE_CONFLICT,
-	STORE_DENIED, /* the credentials do not permit it */
-	/* a quota was exceeded, or the answer is invalid: not done, and will not be done */
+	STORE_DENIED, /* the credentials do not permit the operation */
+	/* a quota was exceeded, or the answer is invalid; the operation will not take place */
 	STORE_REFUSED,
-	STORE_UNSURE, /* it is unknown whether it took place */
+	STORE_UNSURE, /* it is unknown whether the operation took place */
 } StoreOutcome;
 
 typedef struct {
@@ -165,8 +163,7 @@ typedef struct {
 	/* Drops the result of find_why_down(). */
 	void (*forget_why_down)(Store *self);
 	/* Ends the session, which deletes its ephemeral records, and frees the store. Waits for at
-	 * most
-	 * @timeout_ms. */
+	 * most @timeout_ms. */
 	void (*close)(Store *self, gint64 timeout_ms);
 } StoreOps;
 

@@ -57,8 +57,9 @@ async function ask(text) {
       { headers: { Accept: "application/json" }, signal: AbortSignal.timeout(3000) });
     return await response.json();
   } catch (error) {
-    // "." and ".." lead to what is no JSON
-    return { error: error instanceof SyntaxError ? `${text} is no ID` : "the server does not answer" };
+    // "." and ".." lead to a page that is not JSON
+    const isReply = error instanceof SyntaxError;
+    return { error: isReply ? `${text} is not an ID` : "the server does not answer" };
   }
 }
 

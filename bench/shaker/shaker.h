@@ -6,10 +6,11 @@
 #include "common/tls/client.h"
 
 /*
- * One thread that repeatedly connects, makes a handshake and disconnects, on several connections at
- * once. It sends no request, so it works with servers of any protocol. A handshake counts when the
- * server has closed the connection in order after this side did. Then the server has checked
- * everything, including the client's certificate, which TLS 1.3 checks after the client is done.
+ * One thread that repeatedly connects, completes a handshake and disconnects, on several
+ * connections at once. It sends no request, so it works with servers of any protocol. A handshake
+ * counts when the server has closed the connection in order after this side did. Then the server
+ * has checked everything, including the client's certificate, which TLS 1.3 checks after the client
+ * is done.
  */
 typedef struct {
 	TlsClient *tls;

@@ -8,8 +8,7 @@
 #include "client/pool/ring.h"
 #include "client/snowflake-pool.h"
 
-/*
- * The prefetch buffer of a pool: a ring of runs, and a slot for each thread that takes. A slot
+/* The prefetch buffer of a pool: a ring of runs, and a slot for each thread that takes. A slot
  * contains a chunk of a run, which only its thread uses. So most takes access no memory that other
  * threads write. A thread that finds no IDs waits here for the refill thread.
  *
@@ -19,8 +18,7 @@
  *
  * Ageing: the refill thread gives each run the number of its batch, and sets the oldest batch that
  * may be handed out. The number is loaded with relaxed memory order, because uniqueness does not
- * depend on it: a take may see the new number slightly later.
- */
+ * depend on it: a take may see the new number slightly later. */
 
 #define POOL_BUFFER_MAX_SLOTS 4096 /* threads beyond this number take each ID from the ring */
 #define POOL_BUFFER_MAX_CHUNK 256  /* large enough to make the cost of the ring negligible */
@@ -28,18 +26,16 @@
 #define POOL_WAIT_TEXT_BYTES 512
 #define POOL_WAIT_NO_ANSWER  "no server has replied yet" /* used if no other reason is known */
 
-/*
- * No wake-up is lost. A waiting thread increments the count, and then tries to take again. The
+/* No wake-up is lost. A waiting thread increments the count, and then tries to take again. The
  * refill thread puts IDs, and then reads the count. Both change the count atomically, so one of
- * them is first: either the refill thread sees the count, or the waiting thread sees the IDs.
- */
+ * them is first: either the refill thread sees the count, or the waiting thread sees the IDs. */
 typedef struct {
 	pthread_mutex_t mutex;
 	pthread_cond_t changed;
 	_Atomic guint waiting; /* number of waiting threads */
 	/* members below: protected by the mutex */
 	guint64 round; /* counts wake-ups */
-	/* reason why no IDs arrive: a SnowflakeClientError, valid if there is a text */
+	/* reason why no IDs arrive: a SnowflakeClientError, valid if there is a message */
 	int failure;
 	char failure_text[POOL_WAIT_TEXT_BYTES];
 } PoolWait;
@@ -81,7 +77,7 @@ void pool_buffer_free(PoolBuffer *self);
  * previous owner left; %NULL if no slot is free */
 PoolSlot *pool_buffer_claim_slot(PoolBuffer *self);
 
-/* Releases the slot at the end of a thread. Does nothing if the slot does not belong to the
+/* Releases the slot of a thread that ends. Does nothing if the slot does not belong to the
  * thread. */
 void pool_buffer_release_slot(PoolBuffer *self, PoolSlot *slot);
 
@@ -126,7 +122,7 @@ SnowflakePoolStatistics pool_buffer_count(const PoolBuffer *self);
 guint64 pool_wait_begin(PoolWait *self);
 
 /* Waits for a wake-up after *@round, and sets *@round to the round of that wake-up. Returns: %FALSE
- * at @deadline_us, in terms of g_get_monotonic_time() */
+ * at @deadline_us (g_get_monotonic_time()) */
 gboolean pool_wait_for(PoolWait *self, guint64 *round, gint64 deadline_us);
 void pool_wait_end(PoolWait *self);
 

@@ -6,12 +6,10 @@
 #include "client/pool/config.h"
 #include "client/resolver.h"
 
-/*
- * The endpoints to which a pool can connect: their discovery, and the backoff of each. For one
- * thread; the caller passes the time.
+/* The endpoints to which a pool can connect: their discovery, and the backoff of each. Only
+ * one thread may use them. The caller passes the time.
  *
- * A change of one endpoint takes logarithmic time in the number of endpoints. So does a draw.
- */
+ * A change of one endpoint, and a draw, take logarithmic time in the number of endpoints. */
 
 /* An instant that is never reached. Pools use CLOCK_BOOTTIME, so that IDs also age while the
  * machine is suspended. */
@@ -77,24 +75,22 @@ gboolean pool_endpoints_end_a_backoff(PoolEndpoints *self, gint64 now_us);
 void pool_endpoints_exclude(PoolEndpoints *self, PoolEndpoint *endpoint, gint64 until_us);
 
 /* Checks every endpoint. Returns: when the exclusion of the process with @nonce ends, at any of its
- * endpoints; this may be in the past; 0 if the process was never excluded */
+ * endpoints, possibly in the past; 0 if the process was never excluded */
 gint64 pool_endpoints_excluded_until_us(const PoolEndpoints *self, const char *nonce);
 
 /* Records what the server has reported. @worker: (nullable): %NULL if the server does not support
  * get_worker(), so its worker ID is unknown. @is_first: this is the first report on a new
- * connection. IDs with another worker ID can begin anywhere, but IDs on one connection increase, so
- * last_id is kept until the next connection. The IDs of a new process with the same worker ID are
- * above all IDs of the previous process, so last_id is kept in this case too. */
+ * connection. IDs with another worker ID can start at any value, but IDs on one connection
+ * increase, so last_id is kept until the next connection. The IDs of a new process with the same
+ * worker ID are above all IDs of the previous process, so last_id is kept in this case too. */
 void pool_endpoint_identify(PoolEndpoint *self, const SnowflakeClientWorker *worker,
 			    gboolean is_first);
 
 /* Returns: a random number from 0 to @below - 1 */
 guint pool_endpoints_random(PoolEndpoints *self, guint below);
 
-/*
- * Discovers the endpoints of a pool: configured servers, servers that one of them lists, and the
- * addresses of their host names. For one thread, under fork_guard_lock().
- */
+/* Discovers the endpoints of a pool: configured servers, servers that one of them lists, and the
+ * addresses of their host names. Only one thread may use it, under fork_guard_lock(). */
 
 /* Members are private. */
 typedef struct {
@@ -121,8 +117,8 @@ void pool_discovery_clear(PoolDiscovery *self);
  * addresses may have changed */
 gint64 pool_discovery_next_us(const PoolDiscovery *self, gboolean is_needed, gboolean is_served);
 
-/* Makes a request for a list due, because a server can now be asked. Does nothing if a list has
- * already arrived. */
+/* Schedules an immediate request for a list, because a server can now answer it. Does nothing if a
+ * list has already arrived. */
 void pool_discovery_retry_now(PoolDiscovery *self, gint64 now_us);
 
 /* Resolves names. Call it when discovery is due. @expects_list: a list was requested from a

@@ -7,12 +7,12 @@
 #define WANTED_SERVERS   2 /* the first server and a spare */
 /* how long to wait at the start until all tried servers have answered */
 #define SETTLE_US        100000
-/* time for which more IDs must be needed before another server is used too */
+/* another server is also used when more IDs have been needed for this long */
 #define PATIENCE_US      5000
 #define PROBE_US         500000 /* time between two probes of a server */
 /* time between two probes if the pool is watched and no IDs are taken */
 #define WATCH_US         2000000
-/* time since the last need for more, after which a surplus server is closed */
+/* a surplus server is closed when no more IDs have been needed for this long */
 #define EASE_US          2000000
 #define REPLACE_US       1000000 /* maximum time until a lost server is replaced */
 #define UNFIT_BACKOFF_US 200000
@@ -30,7 +30,7 @@
 /* maximum age of another server's report in a comparison; an older one may be that of a server that
  * has ended, and whose worker ID another server has got */
 #define RECENT_US        WATCH_US
-#define MAX_SEEN_RUNS    16384 /* number of remembered runs, or more if the last reply has more */
+#define MAX_SEEN_RUNS    16384 /* number of stored runs, or more if the last reply has more */
 
 /* IDs of recent replies */
 
@@ -339,8 +339,9 @@ static gboolean accept_ids(PoolFleet *self, PoolServer **server, const GArray *r
 			first, endpoint->last_id, EXCLUDED_MINUTES);
 		exclude_for_proof(self, server, why, NULL, now_us);
 	} else if (goes_back) {
-		/* one occurrence proves nothing, because the server may have got another worker ID;
-		 * on the next connection, it reports its nonce and worker ID before any draw */
+		/* a single occurrence proves nothing, because the server may have got another
+		 * worker ID; on the next connection, it reports its nonce and worker ID before any
+		 * draw */
 		endpoint->has_gone_back = TRUE;
 		why = g_strdup_printf("ID %" G_GINT64_FORMAT " after ID %" G_GINT64_FORMAT, first,
 				      endpoint->last_id);

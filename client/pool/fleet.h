@@ -8,10 +8,8 @@
 #include "client/pool/endpoints.h"
 #include "client/pool/server.h"
 
-/*
- * The policy of a pool or a relay: the choice of servers, the order of draws, failover and
- * exclusion. Only the refill thread may use it, under fork_guard_lock().
- */
+/* The policy of a pool or a relay: the choice of servers, the order of draws, failover and
+ * exclusion. Only the refill thread may use it, under fork_guard_lock(). */
 
 #define POOL_FLEET_MAX_SERVERS 4
 
@@ -22,9 +20,9 @@ typedef enum {
 	POOL_NEED_MORE, /* the buffer is running out, or a thread waits for IDs */
 } PoolNeed;
 
-/* The IDs in the most recent replies from all servers. An ID that is received twice proves that the
- * servers' IDs are not unique. IDs in older replies are dropped. */
-#define POOL_SEEN_REPLIES 256 /* number of remembered replies */
+/* The IDs in the most recent replies from all servers. An ID that arrives twice proves that the
+ * servers' IDs are not unique. IDs from older replies are dropped. */
+#define POOL_SEEN_REPLIES 256 /* number of stored replies */
 
 typedef struct {
 	struct {
@@ -53,8 +51,8 @@ typedef struct {
 	guint64 n_excluded; /* number of servers whose IDs were not unique */
 	/* the last excluded server, see PoolView; NULL if none yet */
 	char *excluded_server, *excluded_nonce, *first_sender, *proof;
-	gboolean has_lost_first; /* the first server has failed, and is not replaced yet */
-	/* the first server was chosen from all that were tried at the start */
+	gboolean has_lost_first; /* the first server has failed, and has not been replaced yet */
+	/* the first server was chosen from all servers that were tried at the start */
 	gboolean is_settled;
 	/* when to choose the first server; POOL_NEVER_US if no server has answered yet */
 	gint64 settle_at_us;

@@ -18,7 +18,7 @@
 #define RISE_US      10000.0
 #define FALL_US      250000.0
 #define PUSH_FALL_US 50000.0
-#define SHORT_US     500 /* time that is too short to measure a rate */
+#define SHORT_US     500 /* an interval too short for measuring a rate */
 #define IDLE_PER_US  1e-6
 
 #define BATCHES_OF_AN_AGE 64
@@ -257,7 +257,7 @@ static void refill_buffer(PoolRefill *self, gint64 now_us)
 
 /* Passes */
 
-/* Does everything that can be done without waiting. Returns: when to make the next pass */
+/* Does everything that can be done without waiting. Returns: when to run the next pass */
 static gint64 make_pass(PoolRefill *self)
 {
 	gint64 now_us = clock_boottime_ns() / 1000;
@@ -301,7 +301,7 @@ gint64 pool_refill_run_pass(PoolRefill *self, struct pollfd *out_fds, guint *out
 	eventfd_t wakes;
 	gint64 until_us;
 
-	/* in this order: the thread sees data that were set before an earlier wake-up, and a later
+	/* in this order: the thread sees data that was set before an earlier wake-up, and a later
 	 * wake-up writes again */
 	eventfd_read(self->fd, &wakes);
 	atomic_exchange(&self->is_woken, FALSE);

@@ -8,15 +8,14 @@
 #include "client/pool/fleet.h"
 #include "client/pool/watch.h"
 
-/*
- * The refill thread, which fills the prefetch buffer. It draws IDs as fast as they are taken,
+/* The refill thread, which fills the prefetch buffer. It draws IDs as fast as they are taken,
  * discards IDs that are too old, and manages the fleet. The fleet chooses servers; this thread
- * decides when to draw, and how many IDs to draw.
- */
+ * decides when to draw, and how many IDs to draw. */
 typedef struct _PoolRefill PoolRefill;
 
-/* @watch: (nullable): shared with a relay; %NULL if not a relay's pool. The arguments must outlive
- * it. Returns: (transfer full): an object whose thread is running, or %NULL with UNSUPPORTED set */
+/* The arguments must outlive the object.
+ * @watch: (nullable): shared with a relay; %NULL if not a relay's pool
+ * Returns: (transfer full): an object whose thread is running, or %NULL with UNSUPPORTED set */
 PoolRefill *pool_refill_new(const PoolConfig *config, PoolBuffer *buffer, PoolWatch *watch,
 			    GError **error);
 
@@ -36,23 +35,22 @@ void pool_refill_wake(PoolRefill *self);
 void pool_refill_get_statistics(const PoolRefill *self, SnowflakePoolStatistics *out_statistics);
 
 /* Runs one pass of the thread, without waiting. For the thread itself, or for a program that
- * replaces thread_start() and runs the passes, such as a simulation in virtual time. @out_fds:
- * (out): the
- * @out_count descriptors to poll until the next pass; has room for POOL_FLEET_MAX_SERVERS. Returns:
- * when the next pass is due, by CLOCK_BOOTTIME, unless pool_refill_wake() or an event comes first
- */
+ * replaces thread_start() and runs the passes, such as a simulation in virtual time.
+ * @out_fds: (out): the descriptors to poll until the next pass; has room for POOL_FLEET_MAX_SERVERS
+ * @out_count: (out): the number of descriptors
+ * Returns: when the next pass is due, by CLOCK_BOOTTIME, unless pool_refill_wake() or an event
+ * comes first */
 gint64 pool_refill_run_pass(PoolRefill *self, struct pollfd *out_fds, guint *out_count);
 
-/*
- * Computes the number of IDs to prefetch from the take rate. The functions are pure. All times are
+/* Computes the number of IDs to prefetch from the take rate. The functions are pure. All times are
  * in microseconds of one clock.
  *
  * The rate is a moving average that rises quickly and falls more slowly. It cannot exceed the rate
- * at which IDs become available. So when takes find no IDs, the target doubles until they find IDs.
- * After some time without takes, the target is 0.
+ * at which IDs become available. So if takes find the buffer empty, the target doubles until they
+ * find IDs. After some time without takes, the target is 0.
  */
 
-#define POOL_RATE_FIRST      16        /* target when takes first find no IDs */
+#define POOL_RATE_FIRST      16        /* target after the first take that found no IDs */
 #define POOL_RATE_MAX_TARGET (1 << 20) /* 50 ms at 20 million IDs a second */
 
 /* Members are private. */
@@ -62,7 +60,7 @@ typedef struct {
 	gint64 seen_at_us;
 	guint64 seen_gone;
 	double per_us;
-	double pushed; /* number of IDs added because takes found none */
+	double pushed; /* number of IDs added because takes found no IDs */
 } PoolRate;
 
 /* @idle_us: time without takes after which no further takes are expected */
@@ -75,14 +73,12 @@ void pool_rate_observe(PoolRate *self, gint64 now_us, guint64 gone, gboolean is_
 /* Returns: the number of IDs to prefetch for the next @span_us; 0 if no IDs are being taken */
 guint pool_rate_target(const PoolRate *self, gint64 span_us);
 
-/*
- * The ages of prefetched IDs. IDs that were requested within 1/64 of the maximum age form one
+/* The ages of prefetched IDs. IDs that were requested within 1/64 of the maximum age form one
  * batch, which is as old as its first ID. So an ID may be discarded slightly early, but never late.
  * Batches are numbered from 1. The functions are pure.
  *
  * The IDs of a slow reply may be older than the previous batch. When they are too old, the previous
- * batch is discarded too.
- */
+ * batch is discarded too. */
 
 #define POOL_AGES_BATCHES 128
 

@@ -4,8 +4,7 @@
 #include <glib.h>
 #include <stdatomic.h>
 
-/*
- * A lock-free ring of runs of IDs: one thread puts runs, and any number of threads take parts of
+/* A lock-free ring of runs of IDs: one thread puts runs, and any number of threads take parts of
  * them. Zeroed memory is an empty ring. A ring contains no pointers, so it can be in memory that a
  * fork wipes.
  *
@@ -29,8 +28,7 @@
  *    the overwrite. If a thread reads anything else, its swap fails.
  *
  * The fields of an entry are atomic, so that reading an overwritten field is not a data race, and
- * relaxed, because 2 and 3 order them.
- */
+ * relaxed, because 2 and 3 order them. */
 
 #define POOL_LINE_BYTES     128 /* two cache lines, because some processors fetch two together */
 #define POOL_RING_RUNS      4096

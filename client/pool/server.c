@@ -7,7 +7,7 @@
 
 #define CONNECT_LIMIT_MS 1000
 #define REPLY_LIMIT_MS   3000 /* by default, servers let a call wait for up to a second */
-/* after this time without an answer, another server becomes the first one \ */
+/* after this time without an answer, another server becomes the first one */
 #define HANG_US          20000
 #define ROUND_TRIPS      4 /* or this many round trips, if that is longer */
 #define LEAST_REFUSAL_MS 20

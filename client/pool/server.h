@@ -7,10 +7,9 @@
 #include "client/connection.h"
 #include "client/pool/endpoints.h"
 
-/*
- * A server to which a pool is connected: whether it is fit, its round-trip time, and its supported
- * calls. There is at most one call at a time. For one thread, under fork_guard_lock().
- */
+/* A server to which a pool is connected: whether it is fit, its round-trip time, and its supported
+ * calls. There is at most one call at a time. Only one thread may use it, under
+ * fork_guard_lock(). */
 
 typedef struct _PoolBatchRequest PoolBatchRequest; /* opaque here */
 
@@ -19,7 +18,7 @@ typedef enum {
 	/* serves, or is assumed to serve because it does not support get_worker() */
 	POOL_SERVER_SERVES,
 	POOL_SERVER_DRAINING, /* it is about to stop; used only if no other server serves */
-	/* refuses calls until its clock catches up; used as rarely as DRAINING */
+	/* refuses calls until its clock catches up; used only if no other server serves */
 	POOL_SERVER_WAITING,
 	POOL_SERVER_UNFIT, /* it has no worker ID */
 } PoolServerFitness;
@@ -46,11 +45,12 @@ typedef struct {
 	PoolServerFitness fitness;
 	gint64 probed_at_us;   /* time of the last probe */
 	gint64 answered_at_us; /* time of its answer */
-	/* time since which it reports no state or refuses draws; POOL_NEVER_US if it does
+	/* when it began to report no state or to refuse draws; POOL_NEVER_US if it does
 	 * neither */
 	gint64 useless_since_us;
 	gint64 round_trip_us;
-	/* its last report; NULL if there is none, or if it does not support get_worker() */
+	/* the server's last report; NULL if there is none, or if it does not support get_worker()
+	 */
 	SnowflakeClientWorker *worker;
 	gint64 worker_asked_at_us;   /* time of the probe for this report */
 	gint64 worker_round_trip_us; /* round trip of this probe */
@@ -80,7 +80,7 @@ gboolean pool_server_is_idle(const PoolServer *self);
  * buffer */
 guint pool_server_drawing(const PoolServer *self);
 
-/* Begin a call to an idle server: a probe, a draw, or a request for its list of servers. A draw
+/* Begin a call to an idle server: a probe, a draw, or a request for the list of servers. A draw
  * requests @count IDs, fewer than the refused count of the offer for RUNS. The IDs are for
  * @batch_request or, if it is %NULL, for the buffer. */
 void pool_server_probe(PoolServer *self, gint64 now_us);

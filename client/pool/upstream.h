@@ -5,32 +5,25 @@
 
 #include "client/snowflake-pool.h"
 
-/*
- * A pool for a relay. Its functions never wait, and it notifies the relay of each event. In
+/* A pool for a relay. Its functions never wait, and it notifies the relay of each event. In
  * addition to prefetched IDs, a relay can request whole batches. The pool tracks the state of the
  * fleet even while no IDs are taken.
  *
  * Threads take IDs directly from the ring, without chunks of their own. So as long as one server
  * answers, IDs increase in the order of the takes, even across threads.
  *
- * Only the process that created the pool can use it, not a child of fork().
- */
+ * Only the process that created the pool can use it, not a child of fork(). */
 typedef struct _PoolUpstream PoolUpstream;
 
-/**
- * pool_upstream_new:
+/* Begins to connect without waiting. changed() may be called before this function returns.
  * @config: copied; its timeout_ms is ignored
  * @own_nonce: (nullable): the caller's nonce; the pool does not use a server that reports it
  * @changed: called in the pool's thread, without a lock, after a pass in which one of these
- *   occurred: IDs arrived after an empty take; a batch request ended; a list of workers arrived or
- *   failed; the first server became fit, changed, or was lost; a server failed while none is fit; a
- *   server was excluded; the first server reported its state. It can call every function here that
- *   any thread can call
- *
- * Begins to connect without waiting. changed() may be called before this function returns.
- *
- * Returns: (transfer full): see snowflake_pool_new()
- */
+ * occurred: IDs arrived after an empty take; a batch request ended; a list of workers arrived or
+ * failed; the first server became fit, changed, or was lost; a server failed while none is fit; a
+ * server was excluded; the first server reported its state. It can call every function here that
+ * any thread can call
+ * Returns: (transfer full): see snowflake_pool_new() */
 PoolUpstream *pool_upstream_new(const SnowflakePoolConfig *config, const char *own_nonce,
 				void (*changed)(gpointer user_data), gpointer user_data,
 				GError **error);
@@ -44,13 +37,12 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(PoolUpstream, pool_upstream_free)
  * prefetched. The pool is then woken, and calls changed() when there are IDs. No wake-up is lost */
 gboolean pool_upstream_take(PoolUpstream *self, guint most, gint64 *out_first, guint *out_count);
 
-/*
- * A request for a batch: a fixed number of IDs from one reply of one server.
+/* A request for a batch: a fixed number of IDs from one reply of one server.
  *
  * Only one thread at a time may use a request. A request stays placed until it is filled or
  * refused, even while there is no server, and cannot be cancelled. The requests of several threads
  * are served in order, as many at once as there are idle servers. They have priority over refills
- * of the buffer; but while takes find no IDs, requests and refills alternate.
+ * of the buffer; but while takes wait for IDs, requests and refills alternate.
  */
 typedef struct _PoolBatchRequest PoolBatchRequest;
 
@@ -111,7 +103,7 @@ typedef struct {
 	/* the server that sent the same ID before, or has the same worker ID in another registry;
 	 * empty if IDs decreased */
 	char *first_sender;
-	char *proof; /* text that proves it, with the IDs or registries */
+	char *proof; /* text with the IDs or registries that prove that IDs are not unique */
 } PoolView;
 
 /* Can be called from any thread. Returns: the current view, which the caller must clear */

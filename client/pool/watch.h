@@ -9,16 +9,16 @@
 #include "client/pool/fleet.h"
 #include "client/pool/upstream.h"
 
-/*
- * The state that the refill thread shares with a relay: takes that found no IDs, batch requests,
+/* The state that the refill thread shares with a relay: takes that found no IDs, batch requests,
  * the state of the fleet, and its list of servers. See upstream.h.
  *
  * No wake-up is lost. A take that finds no IDs sets a mark, and then tries to take again. The
  * refill thread puts IDs, and then clears the mark. Both exchange the mark atomically, so one of
  * them is first: either the refill thread sees the mark, or the second try finds the IDs.
  *
- * While a batch request is PLACED, its members belong to the refill thread; otherwise to the thread
- * that places it. Its state is stored with release order and loaded with acquire order.
+ * While a batch request is PLACED, its members belong to the refill thread; otherwise they belong
+ * to the thread that places the request. Its state is stored with release order and loaded with
+ * acquire order.
  */
 
 /* Code outside this module, except upstream.c, may only read the members. */

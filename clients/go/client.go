@@ -50,7 +50,7 @@ type Client struct {
 type waiter struct {
 	ids             []int64
 	wanted          int  // more of them
-	isSingle        bool // a call of NextID
+	isSingle        bool // a call to NextID
 	began, deadline time.Time
 	place           *list.Element
 	done            chan struct{} // closed when it has its IDs or an error

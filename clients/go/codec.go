@@ -205,7 +205,7 @@ func (r *reader) readI(into *int64, condition bool, length uint64) bool {
 	return condition
 }
 
-// exception reads a struct of a text and a number.
+// exception reads a struct that contains a string and a number.
 func (r *reader) exception(numberType byte) (text string, number int64) {
 	r.fields(1, func(id int, fieldType byte) bool {
 		if id == 1 && fieldType == typeString {

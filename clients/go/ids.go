@@ -52,15 +52,15 @@ func (l Layout) Decode(id int64) (Parts, error) {
 }
 
 // Range returns the lowest ID at from and the highest ID at to, for WHERE id BETWEEN. Ticks that
-// are only partly in the span are included. If the span is completely outside the layout, or ends
-// before it begins, the error is ErrInvalidArgument.
+// are only partly in the span are included. If the span is completely outside the layout's range,
+// or ends before it begins, the error is ErrInvalidArgument.
 func (l Layout) Range(from, to time.Time) (lowest, highest int64, err error) {
 	first, last, end := l.tick(from), l.tick(to), int64(1)<<l.TimeBits-1
 	if to.Before(from) {
 		return 0, 0, invalid("the span ends at %v, before it begins, at %v", to, from)
 	}
 	if last < 0 || first > end {
-		return 0, 0, invalid("%v to %v is outside the layout", from, to)
+		return 0, 0, invalid("%v to %v is outside the layout's range", from, to)
 	}
 	if first < 0 {
 		first = 0

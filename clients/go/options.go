@@ -27,7 +27,7 @@ var agentPattern = regexp.MustCompile(`^[a-zA-Z][a-zA-Z\-0-9]{0,255}$`)
 
 // Options of a client. A field that is zero has its default value.
 type Options struct {
-	// Agent is the name by which servers count this program's IDs: a letter, then letters,
+	// Agent is the name under which servers count this program's IDs: a letter, then letters,
 	// digits and "-", at most 256 characters. Default: the name of the executable file.
 	Agent string
 	// Timeout is the time limit of each call, across all servers and including DNS lookups. An

@@ -5,11 +5,9 @@
 
 #include "common/thrift/types.h"
 
-/*
- * Reads one complete message in Thrift's binary protocol. Missing or invalid bytes set bad; from
+/* Reads one complete message in Thrift's binary protocol. Missing or invalid bytes set bad; from
  * then on, numbers are 0, strings are empty, and structs have no more fields. The caller checks bad
- * once, after the last value. Use scanner.h for messages that have not arrived completely.
- */
+ * once, after the last value. Use scanner.h for messages that have not arrived completely. */
 typedef struct {
 	const guint8 *at; /* borrowed */
 	gsize left;

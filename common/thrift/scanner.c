@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "common/thrift/scanner.h"
 
-/*
- * The input of one step. If the status is not READ_OK, reads return 0, and the step must change
- * nothing: it is repeated when more bytes have arrived, or the message is rejected.
- */
+/* The input of one step. If the status is not READ_OK, reads return 0, and the step must change
+ * nothing: it is repeated when more bytes have arrived, or the message is rejected. */
 typedef struct {
 	const guint8 *bytes;
 	gsize available;
@@ -145,10 +143,8 @@ static Shape find_item_shape(Input *in, guint type)
 	return shape;
 }
 
-/*
- * A stack of the open structs and containers, and the next value. Each step reads one header or one
- * value in full, or changes nothing and waits for more bytes.
- */
+/* A stack of the open structs and containers, and the next value. Each step reads one header or one
+ * value in full, or changes nothing and waits for more bytes. */
 
 /* An open struct or container. */
 typedef struct {

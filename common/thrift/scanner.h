@@ -5,15 +5,13 @@
 
 #include "common/thrift/types.h"
 
-/*
- * Finds the end of a Thrift message and checks that it is well formed, without decoding it. Every
+/* Finds the end of a Thrift message and checks that it is well formed, without decoding it. Every
  * length must be within the message, every type must be known, and the nesting must not exceed the
  * limit. So code that reads the message afterwards needs no checks; Thrift's c_glib makes too few
  * of them.
  *
  * When more bytes arrive, the scan resumes where it stopped, so its cost is linear in the number of
- * bytes.
- */
+ * bytes. */
 typedef struct _Scanner Scanner;
 
 /* The maximum number of values in a call. The service's own calls contain at most three. A call

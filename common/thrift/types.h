@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/*
- * The constants of Thrift's wire formats, from doc/specs/ in Thrift's sources:
+/* The constants of Thrift's wire formats, from doc/specs/ in Thrift's sources:
  * thrift-binary-protocol.md, thrift-compact-protocol.md and thrift-rpc.md. The names differ from
- * the names in c_glib's headers, such as T_I64, because some files include both.
- */
+ * the names in c_glib's headers, such as T_I64, because some files include both. */
 
 typedef enum {
 	WIRE_STRICT,      /* binary, versioned header: first byte 80 */

@@ -19,12 +19,11 @@ typedef struct {
 TlsNames tls_names_copy(const TlsNames *self);
 void tls_names_clear(TlsNames *self);
 
-/*
- * The TLS settings of a client, for all its connections. Any thread can use it.
+/* The TLS settings of a client, for all its connections. Any thread can use it.
  *
  * Changed files are reread before the next connection, because certificates are renewed while
- * programs run. If they are unusable, for example because the key does not match, the earlier ones
- * stay in use until the files change again.
+ * programs run. If they are unusable, for example because the key does not match, the previous
+ * files stay in use until the files change again.
  */
 typedef struct _TlsClient TlsClient;
 

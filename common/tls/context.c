@@ -11,6 +11,8 @@
 #include <stdatomic.h>
 #include <time.h>
 
+#include "core/text.h"
+
 #define MAX_FILE_BYTES (8 * 1024 * 1024)
 
 /* Maximum size of the CA names that are sent to clients. A handshake message has room for slightly
@@ -39,9 +41,9 @@ static gboolean refuse_file_for(TlsError which, const char *file, const char *wh
 		[TLS_ERROR_KEY] = "the key",
 	};
 
-	g_set_error(error, TLS_ERROR, which, "cannot use %s %s: %s", WHAT[which], file, why);
 	ERR_clear_error();
-	return FALSE;
+	return text_set_error(error, TLS_ERROR, which, "cannot use %s %s: %s", WHAT[which], file,
+			      why);
 }
 
 /* Rejects FIFOs and devices, which may block or be endless. */
@@ -119,9 +121,8 @@ static gboolean use_pair(TlsContext *self, const char *certificate, const char *
 	    !(library == ERR_LIB_SSL && reason == SSL_R_NO_CERTIFICATE_ASSIGNED))
 		return refuse_file(TLS_ERROR_KEY, key, error);
 	ERR_clear_error();
-	g_set_error(error, TLS_ERROR, TLS_ERROR_KEY,
-		    "the key %s does not belong to the certificate %s", key, certificate);
-	return FALSE;
+	return text_set_error(error, TLS_ERROR, TLS_ERROR_KEY,
+			      "the key %s does not belong to the certificate %s", key, certificate);
 }
 
 static gboolean trust_file(TlsContext *self, const char *ca, GError **error)
@@ -130,29 +131,6 @@ static gboolean trust_file(TlsContext *self, const char *ca, GError **error)
 		return FALSE;
 	ERR_clear_error();
 	return SSL_CTX_load_verify_file(self->ssl, ca) == 1 || refuse_file(TLS_ERROR_CA, ca, error);
-}
-
-/* Requires client certificates. Unless there are too many accepted CAs, their names are sent, so
- * that a client with several certificates can choose one. */
-static gboolean require_client_certificates(TlsContext *self, const char *ca, GError **error)
-{
-	STACK_OF(X509_NAME) * names;
-	gsize length = 0;
-
-	if (!trust_file(self, ca, error))
-		return FALSE;
-	names = SSL_load_client_CA_file(ca);
-	if (names == NULL)
-		return refuse_file(TLS_ERROR_CA, ca, error);
-	for (int i = 0; i < sk_X509_NAME_num(names); i++)
-		length += (gsize)MAX(i2d_X509_NAME(sk_X509_NAME_value(names, i), NULL), 0);
-	if (length <= MAX_NAMES_BYTES)
-		SSL_CTX_set_client_CA_list(self->ssl, names);
-	else
-		sk_X509_NAME_pop_free(names, X509_NAME_free);
-	SSL_CTX_set_max_cert_list(self->ssl, MAX_CLIENT_CHAIN_BYTES);
-	SSL_CTX_set_verify(self->ssl, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, NULL);
-	return TRUE;
 }
 
 static TlsContext *context_new(const SSL_METHOD *method)
@@ -186,10 +164,30 @@ TlsContext *tls_context_new_server(const char *certificate, const char *key, con
 				   GError **error)
 {
 	g_autoptr(TlsContext) self = context_new(TLS_server_method());
+	STACK_OF(X509_NAME) * names;
+	gsize length = 0;
 
-	if (!use_pair(self, certificate, key, error) ||
-	    (client_ca != NULL && !require_client_certificates(self, client_ca, error)))
+	if (!use_pair(self, certificate, key, error))
 		return NULL;
+	if (client_ca == NULL)
+		return g_steal_pointer(&self);
+	if (!trust_file(self, client_ca, error))
+		return NULL;
+	names = SSL_load_client_CA_file(client_ca);
+	if (names == NULL) {
+		refuse_file(TLS_ERROR_CA, client_ca, error);
+		return NULL;
+	}
+	/* unless there are too many accepted CAs, send their names, so that a client with several
+	 * certificates can choose one */
+	for (int i = 0; i < sk_X509_NAME_num(names); i++)
+		length += (gsize)MAX(i2d_X509_NAME(sk_X509_NAME_value(names, i), NULL), 0);
+	if (length <= MAX_NAMES_BYTES)
+		SSL_CTX_set_client_CA_list(self->ssl, names);
+	else
+		sk_X509_NAME_pop_free(names, X509_NAME_free);
+	SSL_CTX_set_max_cert_list(self->ssl, MAX_CLIENT_CHAIN_BYTES);
+	SSL_CTX_set_verify(self->ssl, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, NULL);
 	return g_steal_pointer(&self);
 }
 

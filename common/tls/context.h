@@ -4,13 +4,11 @@
 #include <glib.h>
 #include <stdatomic.h>
 
-/*
- * The TLS settings of one end: its certificate, and the CAs that it trusts. Supports TLS 1.2 and
+/* The TLS settings of one end: its certificate, and the CAs that it trusts. Supports TLS 1.2 and
  * 1.3, without renegotiation or session resumption, so that the certificates of each connection are
  * checked. Immutable, so any thread can use it. Streams (stream.h) are created from it.
  *
- * Files are in PEM format. Their names are borrowed.
- */
+ * Files are in PEM format. Their names are borrowed. */
 typedef struct {
 	struct ssl_ctx_st *ssl; /* OpenSSL's settings, for streams */
 	/* when its certificate expires, in milliseconds since the Unix epoch; G_MAXINT64 if there

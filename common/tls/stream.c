@@ -143,8 +143,8 @@ TlsStream *tls_stream_new_client(TlsContext *context, int fd, const char *name)
 		return self;
 	param = SSL_get0_param(self->ssl);
 	if (g_hostname_is_ip_address(name)) {
-		/* an IP address must not be sent as server name (RFC 6066, 3), and certificates do
-		 * not contain its zone */
+		/* an IP address must not be sent as the server name (RFC 6066, section 3);
+		 * certificates do not contain IPv6 zones */
 		bare = g_strndup(name, strcspn(name, "%"));
 		if (X509_VERIFY_PARAM_set1_ip_asc(param, bare) == 1)
 			return self;

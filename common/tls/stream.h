@@ -5,18 +5,16 @@
 
 #include "common/tls/context.h"
 
-/*
- * TLS on a connected non-blocking socket. No function blocks: if one fails with EAGAIN, the caller
+/* TLS on a connected non-blocking socket. No function blocks: if one fails with EAGAIN, the caller
  * waits for the member events before the next call. The caller owns the socket, and closes it after
- * the stream is freed. Only one thread at a time can use a stream.
- */
+ * the stream is freed. Only one thread at a time can use a stream. */
 typedef struct {
 	/* Code outside this module may only read these. */
 	short events; /* after EAGAIN: the events to wait for, POLLIN or POLLOUT */
 	/* after a receive: receive again without waiting for the socket, because bytes, the end or
 	 * an error have already been read from it */
 	gboolean has_more;
-	/* after EPROTO: the reason, to be shown to an operator; "" if there was none */
+	/* after EPROTO: the reason, for display to an operator; "" if there was none */
 	char failure[160];
 	/* private */
 	struct ssl_st *ssl;
@@ -66,13 +64,13 @@ gboolean tls_stream_has_part(const TlsStream *self);
 /* Sends the close alert, if the socket accepts it at once. */
 void tls_stream_close(TlsStream *self);
 
-/* The beginnings of some texts in failure: this end refuses the certificate of the other end; the
- * other end has sent an alert. */
+/* How a failure begins if this end refuses the other end's certificate, and if the other end has
+ * sent an alert. */
 #define TLS_STREAM_REFUSES "the peer's certificate was rejected: "
 #define TLS_STREAM_REPORTS "the peer reports: "
 
-/* Returns: (transfer full) (nullable): the name in the other end's certificate, to be shown to
- * people: its first alternative name (DNS), or its subject if it has none; %NULL if there is no
+/* Returns: (transfer full) (nullable): the name in the other end's certificate, for display: the
+ * first DNS subject alternative name, or the subject if there is none; %NULL if there is no
  * certificate. Bytes that are not printable ASCII are escaped as \xNN. */
 char *tls_stream_peer(const TlsStream *self);
 
@@ -80,6 +78,6 @@ char *tls_stream_peer(const TlsStream *self);
  */
 gboolean tls_stream_peer_is(const TlsStream *self, const char *name);
 
-/* Returns: (transfer full) (nullable): a name for which tls_stream_peer_is() holds: the first of
- * its alternative names (DNS), or its common name. */
+/* Returns: (transfer full) (nullable): a name for which tls_stream_peer_is() is true: the first
+ * DNS subject alternative name, or the common name. */
 char *tls_stream_peer_name(const TlsStream *self);

@@ -38,7 +38,7 @@ TlsClient *zookeeper_hosts_client(const char *certificates, GError **error);
 void zookeeper_hosts_free(ZookeeperHosts *self);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(ZookeeperHosts, zookeeper_hosts_free)
 
-/* The error of a file with a user and password that cannot be used. A retry does not help. */
+/* The file with the user and password cannot be used. A retry does not help. */
 #define ZOOKEEPER_HOSTS_ERROR (zookeeper_hosts_error_quark())
 GQuark zookeeper_hosts_error_quark(void);
 

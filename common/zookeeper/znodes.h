@@ -6,19 +6,18 @@
 #include "common/reservation-record.h"
 #include "core/layout.h"
 
-/*
- * The paths and the contents of znodes, for the server that writes them and the tool that reads
+/* The paths and the contents of znodes, for the server that writes them and the tool that reads
  * them:
  *
- *   ROOT/registry                                  the ID of the registry, JSON
- *   ROOT/layout                                    the layout, JSON; if missing, no registry
- *   ROOT/limits                                    how far ahead servers may have reserved, JSON
- *   ROOT/datacenters/D/floor                       no lease begins at or before this tick, JSON
- *   ROOT/datacenters/D/claims/claim-NONCE-SEQ      ephemeral: a live server, JSON
- *   ROOT/datacenters/D/reservations/W              the record of worker ID W of D, JSON
+ *   ROOT/registry                              the ID of the registry
+ *   ROOT/layout                                the layout; without it, there is no registry
+ *   ROOT/limits                                how far ahead servers may have reserved
+ *   ROOT/datacenters/D/floor                   no lease begins at or before this tick
+ *   ROOT/datacenters/D/claims/claim-NONCE-SEQ  ephemeral: a live server
+ *   ROOT/datacenters/D/reservations/W          the record of worker ID W in datacenter D
  *
- * For the JSON of a reservation, see common/reservation-record.h; for formats and unknown members,
- * common/strict-json.h. Nothing here communicates with ZooKeeper.
+ * Each contains JSON. See common/reservation-record.h for the JSON of a reservation, and
+ * common/strict-json.h for formats and unknown members. Nothing here communicates with ZooKeeper.
  */
 
 /* The limits for the servers' options. */
@@ -50,17 +49,17 @@ GPtrArray *znode_parents(const char *path);
 /* Returns: (transfer full): "claim-NONCE-", to which ZooKeeper appends a sequence number. */
 char *znode_claim_prefix(const char *nonce);
 
-/* Returns: (transfer full) (nullable): the nonce in @name, "claim-NONCE-SEQ" without a path; %NULL:
- * @name is not the name of a claim. */
+/* Returns: (transfer full) (nullable): the nonce in @name, "claim-NONCE-SEQ" without a path; %NULL
+ * if @name is not the name of a claim. */
 char *znode_claim_nonce(const char *name);
 
-/* Parses @name, a datacenter ID or worker ID of 0 to @max, in decimal without sign or leading
- * zeros, as servers write it. Returns %FALSE if it is not such a number. */
+/* Parses @name, a datacenter ID or worker ID from 0 to @max, in decimal, without a sign or
+ * leading zeros, as servers write it. Returns %FALSE if it is not such a number. */
 gboolean znode_parse_number(const char *name, guint max, guint *out_number);
 
 /* Return whether an answer is plausible. ZooKeeper's client passes on answers that no ZooKeeper
- * server would send: with a count or a length that is negative or far above the limits of znodes,
- * or without data. */
+ * server would send: the data is missing, or a count or length is negative or far above the limits
+ * of znodes. */
 gboolean znode_names_make_sense(gint count, char *const *names);
 /* @length: -1 if there is no data */
 gboolean znode_data_make_sense(gint length, const char *data);
@@ -112,21 +111,19 @@ typedef struct {
 } ZnodeFloor;
 
 char *znode_floor_to_json(const ZnodeFloor *floor);
-/* If the text does not parse, this is an error, never a floor of 0. */
+/* Text that does not parse is an error, never a floor of 0. */
 gboolean znode_floor_from_json(const char *text, gsize length, const Layout *layout,
 			       ZnodeFloor *out_floor, GError **error);
 
-/*
- * The ACL of a znode is a list of entries, each with a scheme, an ID and permissions. A client that
+/* The ACL of a znode is a list of entries, each with a scheme, an ID and permissions. A client that
  * matches an entry has the entry's permissions. ACLs are not inherited. The ACL of the parent
  * determines who can create and delete a znode.
  *
  * A znode is open if an entry of the scheme "world", which matches every client, permits more than
  * reading. Entries that name a user (digest, sasl, x509, ip) are an administrator's decision, so
- * they are not changed.
- */
+ * they are not changed. */
 
-/* Returns whether an entry makes its znode open. @permissions: ZooKeeper's permission bits */
+/* Returns whether an entry makes a znode open. @permissions: ZooKeeper's permission bits */
 gboolean znode_acl_is_open(const char *scheme, gint permissions);
 
 /* Returns: (transfer full): the ID that represents @auth, "user:password", in ACLs of the scheme

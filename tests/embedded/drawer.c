@@ -11,7 +11,7 @@
  *
  *   draw N    answers "run FIRST COUNT" for IDs, N in all, or "refused CODE MESSAGE", then "done 0"
  *   fork N    draws in a thread; meanwhile a child is refused, which answers "child CODE MESSAGE",
- *             makes a node of its own and draws N IDs; "run ..." of both, then "done STATUS"
+ *             makes its own node and draws N IDs; "run ..." of both, then "done STATUS"
  */
 #include "node/snowflake-node.h"
 

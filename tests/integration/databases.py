@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Debian's database servers, each a private instance. Its data are in a directory of the test, and
+"""Debian's database servers, each a private instance. Its data is in a directory of the test, and
 clients connect only to a local socket there, without authentication. Root runs them as another
 user, because PostgreSQL refuses root."""
 import os
@@ -20,7 +20,7 @@ def cells(text):
 
 class Database:
     """One server. `environment`: variables with which its clients find it, including PATH."""
-    ENDS_BY = signal.SIGKILL  # the data are no longer needed
+    ENDS_BY = signal.SIGKILL  # the data is no longer needed
 
     def __init__(self, test_class, directory):
         self.directory = directory

@@ -18,7 +18,7 @@ CLEAR = "\x1b[H\x1b[J"
 
 
 def width(text):
-    """Returns the columns that a text takes on a terminal."""
+    """Returns the columns that a string takes on a terminal."""
     return sum(0 if unicodedata.combining(character) else
                2 if unicodedata.east_asian_width(character) in "WF" else 1 for character in text)
 
@@ -91,7 +91,7 @@ class Terminal(Program):
         fcntl.ioctl(self.leader, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
 
     def lines_of(self, text):
-        """Returns how many lines of the screen a text takes."""
+        """Returns how many lines of the screen a string takes."""
         return sum(max(1, -(-width(line) // self.columns)) for line in text.splitlines())
 
     def fits(self, screen):

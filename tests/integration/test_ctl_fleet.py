@@ -203,7 +203,7 @@ class Merged(CtlTest):
         self.assertEqual(rows[one.said.nonce]["state"], "serving")
         self.assertEqual(said, [
             f"snowflakectl: {one.address}: its list of 4097 servers is too long; only 4096 are "
-            "asked; use --zookeeper for all; other servers may be missing"])
+            "queried; use --zookeeper for all; other servers may be missing"])
         # with the server itself, the list has the greatest length
         one.others = one.others[:4095]
         status, rows, said = list_all(one)

@@ -113,8 +113,8 @@ class Range(CtlTest):
             # seconds instead of milliseconds
             (("--from", 1795262400, "--to", 1795262401), "time 1795262401 ms is outside"),
             (("--from", "2090-01-01T00:00:00Z", "--to", "2091-01-01T00:00:00Z"),
-             "is outside the layout, 1288834974657 to 3487858230208"),
-            ((*HOUR, "--layout", "uid-generator-28"), "is outside the layout"),
+             "is outside the layout's range, 1288834974657 to 3487858230208"),
+            ((*HOUR, "--layout", "uid-generator-28"), "is outside the layout's range"),
             ((*HOUR, "--layout", "nonsense"), 'unknown layout "nonsense"; use twitter'),
             ((*HOUR, "--layout", definition(0, sequence=7)), "add total_bits=53"),
             ((*HOUR, "extra"), 'range takes no argument; unexpected argument "extra"'),

@@ -18,7 +18,7 @@ import yaml
 
 from bindings import ROOT
 from certificates import Authority
-from harness import SLOW, dead_address, own_address, split_address, wait_for
+from harness import PER_TICK, SLOW, dead_address, own_address, split_address, wait_for
 from wire import STRICT
 from zookeeper_case import ZooKeeperTest
 
@@ -30,7 +30,8 @@ MANUAL = ROOT / "docs" / "man" / "snowflaked.8"
 ALERTMANAGER = MONITORING / "alertmanager.yml"
 CUSTOMIZE = MONITORING / "customize-alerts"
 RUNBOOK_URL = "https://example.org/snowflake-c/blob/main/docs/operations/runbook.md"
-SCRAPE_MS = 200
+SCRAPE_MS = 1000  # also the time that a slow server gets to answer
+EVALUATION_MS = 200
 
 
 def rules():
@@ -197,7 +198,7 @@ def with_short_durations(text):
         return f"{ {'s': number * 1000 // 60, 'm': number * 1000, 'h': number * 60000}[unit]}ms"
     text = re.sub(r"(?<=for: )(\d+)([smh])", shorter, text)
     # rate() needs some scrapes
-    return re.sub(r"(?<=\[)(\d+)([mh])(?=\])", lambda match: f"{max(int(match[1]), 2)}s", text)
+    return re.sub(r"(?<=\[)(\d+)([mh])(?=\])", lambda match: f"{max(int(match[1]), 4)}s", text)
 
 
 class Prometheus:
@@ -207,7 +208,7 @@ class Prometheus:
         (directory / "alerts.yaml").write_text(alerts)
         (directory / "prometheus.yaml").write_text(yaml.safe_dump({
             "global": {"scrape_interval": f"{SCRAPE_MS}ms", "scrape_timeout": f"{SCRAPE_MS}ms",
-                       "evaluation_interval": f"{SCRAPE_MS}ms"},
+                       "evaluation_interval": f"{EVALUATION_MS}ms"},
             "rule_files": ["alerts.yaml"],
             "scrape_configs": [{"job_name": "snowflake",
                                 "static_configs": [{"targets": targets}]}]}))
@@ -267,7 +268,7 @@ def admin_address(server):
 
 
 class Fires(ZooKeeperTest):
-    """A fleet with a fault of every kind, and a Prometheus that scrapes five times a second."""
+    """A fleet with a fault of every kind, and a Prometheus that scrapes every second."""
     own_zookeeper = True
 
     def with_admin(self, start, *options, **settings):
@@ -299,7 +300,7 @@ class Fires(ZooKeeperTest):
         servers = [*members, misused, full, slow, secured, cut_off, relay]
         prometheus = Prometheus(self, [admin_address(server) for server in servers],
                                 with_short_durations(ALERTS.read_text()))
-        self.occupy(slow)
+        self.keep_busy(slow)
         self.misuse(misused, full, slow)
         self.knock(secured)
         members[0].kill()
@@ -358,6 +359,19 @@ class Fires(ZooKeeperTest):
                 pass
         self.again_and_again(once)
 
+    def keep_busy(self, server):
+        """Gives a SLOW server more calls than it can answer, until the end of the test."""
+        connection = server.connect()
+        self.addCleanup(connection.close)
+        calls = STRICT.call("get_id", "good") * PER_TICK
+        connection.send(calls * 20)
+
+        def once():
+            connection.send(calls)
+            for _ in range(PER_TICK):
+                connection.reply(STRICT)
+        self.again_and_again(once)
+
     def again_and_again(self, once):
         """Repeats a function in a thread until the end of the test."""
         end = threading.Event()
@@ -395,6 +409,6 @@ class Fires(ZooKeeperTest):
             with self.subTest(title, query=query):
                 for name, value in (("$job", "snowflake"), ("$instance", ".*"),
                                     ("$datacenter", ".*"),
-                                    ("$__rate_interval", "2s")):
+                                    ("$__rate_interval", "4s")):
                     query = query.replace(name, value)
                 wait_for(lambda: prometheus.ask("query", query=query)["result"], query)

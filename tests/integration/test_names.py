@@ -37,7 +37,7 @@ class FirstStart(Names):
         wait_for(lambda: names.queries >= 2, what="both to look names up")
         self.assertEqual(stopped.terminate(), 0)
         self.assert_refused(hasty, 1, "event=failed", "no connection to ZooKeeper",
-                            "within 1500 ms", "its DNS lookup has not ended yet")
+                            "within 1500 ms", "its DNS lookup has not finished yet")
 
     def test_names_that_nobody_knows(self):
         names = self.names()

@@ -52,7 +52,7 @@ class OneServer(PoolTest):
                 wait_for(is_reported, what=why)
 
 
-@unittest.skipIf(SANITIZER == "thread", "TSan knows of no threads in the child of a fork")
+@unittest.skipIf(SANITIZER == "thread", "TSan does not track threads in a forked child")
 class Forks(PoolTest):
     def test_a_child_begins_with_nothing(self):
         server = self.start()

@@ -51,7 +51,7 @@ class QuarantineTest(RegistryTest):
 
     def assert_only_changed(self, before, *paths):
         """Checks that only these paths have changed, and the version of the datacenters' parent,
-        whose data were rewritten."""
+        whose data was rewritten."""
         parent = f"{self.registry.root}/datacenters"
         after = self.registry.everything()
         self.assertEqual(after[parent][0], before[parent][0])
@@ -249,7 +249,7 @@ class Quarantine(QuarantineTest):
         self.assert_fails(run("--zookeeper", proxy.connect_string + self.registry.root,
                               "--zookeeper-auth", password, "--timeout", 2000 * HANG_GUARD_S,
                               "registry", "quarantine", "--yes"),
-                          1, "it refuses the user and password of --zookeeper-auth")
+                          1, "it refuses the user and password in --zookeeper-auth")
 
     def test_a_damaged_floor_is_left_and_said(self):
         self.registry.make_datacenter(0)

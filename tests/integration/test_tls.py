@@ -441,11 +441,11 @@ class Fleet(TlsTest, ZooKeeperTest):
         by_zookeeper = ("--zookeeper", self.zookeeper.connect_string + self.root)
         by_servers = [word for server in servers for word in ("--server", server.addresses[0])]
         for command, options, words in (
-                (("workers", *by_zookeeper), (), "give the CA with --tls-ca"),
-                (("workers", *by_zookeeper), ca, "give --tls-certificate and --tls-key"),
-                (("workers", *by_servers), (), "give the CA with --tls-ca"),
-                (("ping", *by_servers), ca, "give --tls-certificate and --tls-key"),
-                (("id", *by_servers[:2]), (), "give the CA with --tls-ca")):
+                (("workers", *by_zookeeper), (), "specify the CA with --tls-ca"),
+                (("workers", *by_zookeeper), ca, "use --tls-certificate and --tls-key"),
+                (("workers", *by_servers), (), "specify the CA with --tls-ca"),
+                (("ping", *by_servers), ca, "use --tls-certificate and --tls-key"),
+                (("id", *by_servers[:2]), (), "specify the CA with --tls-ca")):
             with self.subTest(command, options=options):
                 done = self.ctl(*command, *options)
                 self.assertEqual(done.returncode, 1)

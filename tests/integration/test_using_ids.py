@@ -36,7 +36,7 @@ class Snippet(NamedTuple):
 
 
 def snippets():
-    """Returns the snippets of the guide, in their order. Every block of the guide is in one of
+    """Returns the snippets of the guide, in order. Every block of the guide is in one of
     them."""
     text = GUIDE.read_text(encoding="utf-8")
     found = [Snippet(text.count("\n", 0, match.start()) + 1, tuple(match[1].split(", ")), match[2],

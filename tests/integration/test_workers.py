@@ -99,8 +99,8 @@ class Workers(RegistryTest):
                   for each in self.listed("workers", status=1)}
         self.assertEqual(states, {
             stale: ("unreachable", True, True,
-                    f"{address}: another server answers at this address; the registered server no "
-                    "longer runs"),
+                    f"{address}: another server answers at this address; the registered server is "
+                    "no longer running"),
             nonce: ("serving", False, False, None)})
 
     def test_servers_that_hang(self):

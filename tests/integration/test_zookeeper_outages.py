@@ -32,7 +32,7 @@ class Outages(ZooKeeperTest):
         self.assert_registered(server)
         wait_for(lambda: len(self.tree.claims()) == 1, what="one claim")
 
-        # All data are lost, and the old session is refused. One server creates all znodes again.
+        # All data is lost, and the old session is refused. One server creates all znodes again.
         self.zookeeper.kill()
         shutil.rmtree(self.zookeeper.data / "version-2")
         self.come_back()

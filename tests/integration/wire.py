@@ -182,7 +182,7 @@ class Connection:
     def __exit__(self, kind, *_):
         self.close()
         if kind is None and self._transport.buffer and not self._awaited:
-            raise WrongReply(f"{len(self._transport.buffer)} bytes, but no call waits for a reply")
+            raise WrongReply(f"{len(self._transport.buffer)} bytes, but no call is waiting")
 
     def close(self):
         self.socket.close()
@@ -212,7 +212,7 @@ class Connection:
 
     def _check(self, method, seqid):
         if not self._awaited:
-            raise WrongReply(f"a reply to {method} {seqid}, but no call waits for one")
+            raise WrongReply(f"a reply to {method} {seqid}, but no call is waiting for one")
         awaited = self._awaited.popleft()
         if (method, seqid) != awaited:
             raise WrongReply("a reply to {:.80} {}, not to {:.80} {}".format(method, seqid,

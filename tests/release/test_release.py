@@ -130,7 +130,7 @@ class Refusals(ReleaseTest):
         missing = self.scratch / "no" / "such"
         (self.scratch / "file").touch()
         self.refuse(2, "DIRECTORY")
-        self.refuse(2, f"{self.scratch} is not an empty directory; give a new one", self.scratch)
+        self.refuse(2, f"{self.scratch} is not an empty directory; use a new one", self.scratch)
         self.refuse(2, f"{missing.parent}: no such directory; create it", missing)
 
     def test_nothing_is_made(self):

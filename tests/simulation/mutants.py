@@ -311,7 +311,7 @@ MUTANTS = [
            (FLEET, "self->replace_at_us = now_us + "
                    "pool_endpoints_random(self->endpoints, REPLACE_US);",
                    "self->replace_at_us = now_us;")),
-    mutant("servers are tried in their order", POOL,
+    mutant("servers are tried in list order", POOL,
            (ENDPOINTS, "from + pool_endpoints_random(self, end - from);", "from;")),
     mutant("a need does not replace a lost server", POOL,
            (FLEET, "if (self->needed_since_us != POOL_NEVER_US)\n\t\tdue_us",

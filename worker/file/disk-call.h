@@ -3,21 +3,17 @@
 
 #include <glib.h>
 
-/*
- * Functions for system calls that can wait for a disk without a time limit. During such a call,
+/* Functions for system calls that can wait for a disk without a time limit. During such a call,
  * fork() does not wait for the thread (common/fork-guard.h), and other threads can see the call.
  *
  * The state belongs to the process: only the call that began last is visible. In a server, only the
  * keeper's thread makes such calls. If a process contains several nodes, a hanging call is no
- * longer visible once another call has ended.
+ * longer visible after another call has ended.
  */
 
-/**
- * disk_call_begin:
- * @operation: the verb for messages, for example "sync"; static
+/* @operation: the verb for messages, for example "sync"; static
  * @directory: (nullable): borrowed until disk_call_end()
- * @name: (nullable): file in the directory, or a path below it; borrowed until disk_call_end()
- */
+ * @name: (nullable): file in the directory, or a path below it; borrowed until disk_call_end() */
 void disk_call_begin(const char *operation, const char *directory, const char *name);
 
 /* Ends the call. Preserves errno. */

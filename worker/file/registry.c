@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "common/reservation-record.h"
+#include "core/text.h"
 #include "worker/file/state-directory.h"
 
 #define LENGTH_MS 1000
@@ -71,14 +72,13 @@ static gboolean read_record(const FileRegistry *self, const StateDirectory *dire
 						 record, &fault);
 	if (is_parsed && record->end_tick <= layout_max_tick(&self->layout))
 		return TRUE;
-	g_set_error(
+	return text_set_error(
 		error, REGISTRY_ERROR, REGISTRY_ERROR_FATAL,
 		"the record %s is damaged (%s), so the end of the reservation is unknown; use "
 		"another --worker-id, or write an end into it that is later than all issued IDs",
 		self->record_path,
 		is_parsed ? "its reserved_until_tick is past the end of the layout"
 			  : fault->message);
-	return FALSE;
 }
 
 static void forget_record(FileRegistry *self)
@@ -126,9 +126,8 @@ static gboolean take_lock(FileRegistry *self, const StateDirectory *directory, G
 
 static gboolean fail_lost(const FileRegistry *self, const char *what, GError **error)
 {
-	g_set_error(error, REGISTRY_ERROR, REGISTRY_ERROR_LOST, "the record %s %s",
-		    self->record_path, what);
-	return FALSE;
+	return text_set_error(error, REGISTRY_ERROR, REGISTRY_ERROR_LOST, "the record %s %s",
+			      self->record_path, what);
 }
 
 /* Reads the record, and checks that this server owns it. */
@@ -189,13 +188,12 @@ static gboolean refuse_claim(const FileRegistry *self, const ReservationRecord *
 	g_autofree char *end = layout_tick_text(&self->layout, record->end_tick);
 	g_autofree char *wait_until = layout_tick_text(&self->layout, wait_until_tick);
 
-	if (record->end_tick == layout_max_tick(&self->layout)) {
-		g_set_error(error, REGISTRY_ERROR, REGISTRY_ERROR_FATAL,
-			    "worker %u of datacenter %u is reserved until %s, the end of the "
-			    "layout; use another --worker-id",
-			    self->worker_id, self->datacenter_id, end);
-		return FALSE;
-	}
+	if (record->end_tick == layout_max_tick(&self->layout))
+		return text_set_error(
+			error, REGISTRY_ERROR, REGISTRY_ERROR_FATAL,
+			"worker %u of datacenter %u is reserved until %s, the end of the "
+			"layout; use another --worker-id",
+			self->worker_id, self->datacenter_id, end);
 	g_set_error(error, REGISTRY_ERROR, REGISTRY_ERROR_WAIT,
 		    "worker %u of datacenter %u is reserved until %s by an earlier run, whose "
 		    "clock was ahead of this one; wait until %s, correct the clock, or use another "
@@ -306,14 +304,13 @@ static gboolean claim_any(FileRegistry *self, Claim *claim, RegistryResult *out_
 	}
 	/* retry later, because the release of a lock causes no event */
 	out_result->wait_until_tick = claim->now_tick + claim->length_ticks;
-	g_set_error(
+	return text_set_error(
 		error, REGISTRY_ERROR, REGISTRY_ERROR_WAIT,
 		"none of the %u worker IDs of datacenter %u is free in %s: %u are held by running "
 		"processes, %u are reserved by earlier runs whose clock was ahead of this one, %u "
 		"are damaged; stop a process, or use a --layout with more worker IDs",
 		1u << self->layout.worker_bits, self->datacenter_id, self->directory, claim->n_held,
 		claim->n_reserved, claim->n_damaged);
-	return FALSE;
 }
 
 /* Returns: (nullable): %NULL before the first claim */
@@ -349,25 +346,26 @@ static gboolean run_claim(FileRegistry *self, gint64 now_tick, gint64 length_tic
 				: claim_chosen(self, &claim, out_result, error);
 }
 
-/* Opens the directory, takes the lock and reads the held record. */
-static StateDirectory *open_held(FileRegistry *self, Reading *out_reading, GError **error)
+/* Extends or releases the held reservation. */
+static gboolean change_reservation(FileRegistry *self, RegistryOperation operation,
+				   RegistryResult *out_result, GError **error)
 {
+	gint64 end_tick = self->ticks, last_tick = self->ticks;
+	g_auto(Reading) reading = {0};
 	g_autoptr(StateDirectory) directory = reopen_directory(self, error);
 
 	if (directory == NULL || !take_lock(self, directory, error) ||
-	    !read_own_record(self, directory, out_reading, error))
-		return NULL;
-	return g_steal_pointer(&directory);
-}
-
-static gboolean run_extension(FileRegistry *self, gint64 end_tick, RegistryResult *out_result,
-			      GError **error)
-{
-	g_auto(Reading) reading = {0};
-	g_autoptr(StateDirectory) directory = open_held(self, &reading, error);
-
-	if (directory == NULL)
+	    !read_own_record(self, directory, &reading, error))
 		return FALSE;
+	if (operation == REGISTRY_RELEASE) {
+		/* publish_lease() in keeper.c can move the lease's first tick beyond the end, to
+		 * keep IDs increasing. Such a lease issues no IDs, but is retired with a tick after
+		 * the end, so the end must not be raised. A record that was set back must not lower
+		 * this limit. */
+		last_tick = MIN(MAX(self->first_tick - 1, last_tick),
+				MAX(reading.record.end_tick, self->end_tick));
+		return write_record(self, directory, &reading, last_tick, error);
+	}
 	if (reading.record.end_tick < self->end_tick)
 		return fail_lost(self, "was set back", error);
 	/* the record can be ahead of the confirmed end if the last step of an extension failed */
@@ -377,21 +375,6 @@ static gboolean run_extension(FileRegistry *self, gint64 end_tick, RegistryResul
 	self->end_tick = end_tick;
 	out_result->end_tick = end_tick;
 	return TRUE;
-}
-
-static gboolean run_release(FileRegistry *self, gint64 last_tick, GError **error)
-{
-	g_auto(Reading) reading = {0};
-	g_autoptr(StateDirectory) directory = open_held(self, &reading, error);
-
-	if (directory == NULL)
-		return FALSE;
-	/* publish_lease() in keeper.c can move the lease's first tick beyond the end, to keep IDs
-	 * increasing. Such a lease issues no IDs, but is retired with a tick after the end, so the
-	 * end must not be raised. A record that was set back must not lower this limit. */
-	last_tick = MIN(MAX(self->first_tick - 1, last_tick),
-			MAX(reading.record.end_tick, self->end_tick));
-	return write_record(self, directory, &reading, last_tick, error);
 }
 
 static void file_registry_begin(Registry *registry, RegistryOperation operation, gint64 ticks)
@@ -416,10 +399,8 @@ static gboolean file_registry_poll(Registry *registry, gint64 now_tick,
 		/* for a claim, LOST means that a live server holds the worker ID */
 		if (g_error_matches(result.error, REGISTRY_ERROR, REGISTRY_ERROR_LOST))
 			result.error->code = REGISTRY_ERROR_FATAL;
-	} else if (!is_lost && operation == REGISTRY_EXTEND) {
-		run_extension(self, self->ticks, &result, &result.error);
-	} else if (!is_lost && operation == REGISTRY_RELEASE) {
-		run_release(self, self->ticks, &result.error);
+	} else if (!is_lost && operation != REGISTRY_NONE) {
+		change_reservation(self, operation, &result, &result.error);
 	}
 	if (g_error_matches(result.error, REGISTRY_ERROR, REGISTRY_ERROR_LOST) ||
 	    operation == REGISTRY_RELEASE || (operation == REGISTRY_CLAIM && result.error != NULL))

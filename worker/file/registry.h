@@ -4,8 +4,7 @@
 #include "core/layout.h"
 #include "worker/registry.h"
 
-/*
- * A registry in a directory of this machine. For each datacenter and worker ID, it contains a lock
+/* A registry in a directory of this machine. For each datacenter and worker ID, it contains a lock
  * file, worker-D-W.lock, and a record, worker-D-W.json (common/reservation-record.h); see
  * state-directory.h. Reservations are short, and are extended only while IDs are drawn. So a killed
  * server can restart after at most a second, and an idle server writes nothing.
@@ -14,10 +13,10 @@
  * ends with LOST soon after the directory was removed or replaced. Otherwise a server that starts
  * there would find no record, and could issue the same IDs.
  *
- * A claim fails with FATAL if another live server holds the worker ID, by the lock or in its
- * record. If any worker ID can be claimed, the claim tries the next one instead. If possible, it
- * skips damaged records, and worker IDs that are still reserved by a killed server. If no worker ID
- * is free, it ends with WAIT.
+ * A claim fails with FATAL if another live server holds the worker ID, according to the
+ * lock or the record. If any worker ID may be claimed, the claim tries the next one instead. If
+ * possible, it skips damaged records, and worker IDs that are still reserved by a killed server. If
+ * no worker ID is free, it ends with WAIT.
  */
 
 typedef struct {
@@ -32,14 +31,9 @@ typedef struct {
 	const char *machine_id;
 } FileRegistryConfig;
 
-/**
- * file_registry_new:
+/* Does not access the directory before the first claim, which takes the lock. free() releases it.
  * @config: copied
- *
- * Does not access the directory before the first claim, which takes the lock. free() releases it.
- *
- * Returns: (transfer full): a registry that stores reservations in a directory of this machine
- */
+ * Returns: (transfer full): a registry that stores reservations in a directory of this machine */
 Registry *file_registry_new(const FileRegistryConfig *config);
 
 /* Returns: (transfer full): the absolute path of the directory that is used if --state-directory is

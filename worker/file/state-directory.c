@@ -46,8 +46,9 @@ struct _StateDirectory {
 	gboolean links_allowed;
 };
 
-/* Wrappers for system calls. @path: path of the directory @name: (nullable): a file in the
- * directory */
+/* Wrappers for system calls.
+ * @path: path of the directory
+ * @name: (nullable): a file in the directory */
 
 void state_directory_close_fd(StateFd fd)
 {
@@ -83,11 +84,8 @@ static gboolean test_path(const char *path, GFileTest test)
 /* Sets @error from errno. Returns: %FALSE */
 static gboolean fail_call(const char *what, const char *path, GError **error)
 {
-	int code = errno;
-
-	g_set_error(error, REGISTRY_ERROR, REGISTRY_ERROR_FAILED, "cannot %s %s: %s", what, path,
-		    g_strerror(code));
-	return FALSE;
+	return text_set_error(error, REGISTRY_ERROR, REGISTRY_ERROR_FAILED, "cannot %s %s: %s",
+			      what, path, g_strerror(errno));
 }
 
 static gboolean fail_file(const StateDirectory *self, const char *what, const char *name,
@@ -197,32 +195,10 @@ static gboolean make_directory(const char *path, GError **error)
 	       errno == EEXIST || fail_call("make the directory", path, error);
 }
 
-static gboolean check_directory(const StateDirectory *self, GError **error)
-{
-	struct stat info;
-
-	if (get_info(self->fd, self->path, NULL, &info) != 0)
-		return fail_call("look at", self->path, error);
-	if (info.st_uid != geteuid()) {
-		g_set_error(error, REGISTRY_ERROR, REGISTRY_ERROR_FATAL,
-			    "the state directory %s belongs to user %u, but this server runs as "
-			    "user %u; run it as that user, or use another --state-directory",
-			    self->path, (guint)info.st_uid, (guint)geteuid());
-		return FALSE;
-	}
-	if ((info.st_mode & OTHERS_MAY_WRITE) != 0) {
-		g_set_error(error, REGISTRY_ERROR, REGISTRY_ERROR_FATAL,
-			    "the state directory %s has mode %04o, so other users can change the "
-			    "reservations; run chmod go-w on it",
-			    self->path, (guint)info.st_mode & 07777);
-		return FALSE;
-	}
-	return TRUE;
-}
-
 StateDirectory *state_directory_prepare(const char *path, GError **error)
 {
 	g_autoptr(StateDirectory) self = open_directory(path);
+	struct stat info;
 
 	if (self == NULL && errno == ENOENT) {
 		if (!make_directory(path, error))
@@ -233,7 +209,22 @@ StateDirectory *state_directory_prepare(const char *path, GError **error)
 		refuse_directory(path, error);
 		return NULL;
 	}
-	return check_directory(self, error) ? g_steal_pointer(&self) : NULL;
+	if (get_info(self->fd, self->path, NULL, &info) != 0)
+		fail_call("look at", self->path, error);
+	else if (info.st_uid != geteuid())
+		text_set_error(error, REGISTRY_ERROR, REGISTRY_ERROR_FATAL,
+			       "the state directory %s belongs to user %u, but this server runs as "
+			       "user %u; run it as that user, or use another --state-directory",
+			       self->path, (guint)info.st_uid, (guint)geteuid());
+	else if ((info.st_mode & OTHERS_MAY_WRITE) != 0)
+		text_set_error(
+			error, REGISTRY_ERROR, REGISTRY_ERROR_FATAL,
+			"the state directory %s has mode %04o, so other users can change the "
+			"reservations; run chmod go-w on it",
+			self->path, (guint)info.st_mode & 07777);
+	else
+		return g_steal_pointer(&self);
+	return NULL;
 }
 
 /* Reading a file */
@@ -319,12 +310,10 @@ gboolean state_directory_read(const StateDirectory *self, const char *name, char
 	disk_call_end();
 	if (n < 0)
 		return fail_file(self, "read", name, error);
-	if (memchr(buffer, '\0', length) != NULL) {
-		g_set_error(error, REGISTRY_ERROR, REGISTRY_ERROR_FATAL,
-			    "%s/%s is damaged: it contains a NUL at byte %zu", self->path, name,
-			    strlen(buffer));
-		return FALSE;
-	}
+	if (memchr(buffer, '\0', length) != NULL)
+		return text_set_error(error, REGISTRY_ERROR, REGISTRY_ERROR_FATAL,
+				      "%s/%s is damaged: it contains a NUL at byte %zu", self->path,
+				      name, strlen(buffer));
 	*out_text = g_strdup(buffer);
 	return TRUE;
 }
@@ -367,13 +356,12 @@ static gboolean lock_directory(const StateDirectory *self, GError **error)
 	for (int tries = 0; !lock_fd(self, NULL, self->fd); tries++) {
 		if (errno != EWOULDBLOCK)
 			return fail_call("lock (is it on a local file system?)", self->path, error);
-		if (tries == LOCK_TRIES) {
-			g_set_error(error, REGISTRY_ERROR, REGISTRY_ERROR_FAILED,
-				    "cannot lock %s within %d ms: another process holds the lock; "
-				    "is a server stopped, or does another program lock it?",
-				    self->path, LOCK_TRIES * LOCK_PAUSE_US / 1000);
-			return FALSE;
-		}
+		if (tries == LOCK_TRIES)
+			return text_set_error(
+				error, REGISTRY_ERROR, REGISTRY_ERROR_FAILED,
+				"cannot lock %s within %d ms: another process holds the lock; "
+				"is a server stopped, or does another program lock it?",
+				self->path, LOCK_TRIES * LOCK_PAUSE_US / 1000);
 		fork_guard_pause();
 		g_usleep(LOCK_PAUSE_US);
 		fork_guard_resume();
@@ -558,13 +546,13 @@ static gboolean read_identity(const StateDirectory *self, const Layout *layout,
 	if (record != NULL && *out_text == NULL) {
 		g_autofree char *text = identity_to_json(layout, machine_id);
 
-		g_set_error(error, REGISTRY_ERROR, REGISTRY_ERROR_FATAL,
-			    "%s/%s is there without " IDENTITY_NAME
-			    ", which contains the layout of its ticks; restore that file, or use "
-			    "another --state-directory and --worker-id; if the record was created "
-			    "here and for this layout, write %s into it",
-			    self->path, record, text);
-		return FALSE;
+		return text_set_error(
+			error, REGISTRY_ERROR, REGISTRY_ERROR_FATAL,
+			"%s/%s is there without " IDENTITY_NAME
+			", which contains the layout of its ticks; restore that file, or use "
+			"another --state-directory and --worker-id; if the record was created "
+			"here and for this layout, write %s into it",
+			self->path, record, text);
 	}
 	return TRUE;
 }
@@ -590,15 +578,6 @@ static gboolean make_file(const StateDirectory *self, const char *name, const ch
 	return *out_text != NULL;
 }
 
-static gboolean make_identity(const StateDirectory *self, const Layout *layout,
-			      const char *machine_id, char **out_text, GError **error)
-{
-	g_autofree char *text = identity_to_json(layout, machine_id);
-
-	/* sync the name first, so that the name of a directory with an identity is durable */
-	return sync_name(self, error) && make_file(self, IDENTITY_NAME, text, out_text, error);
-}
-
 static gboolean check_identity(const char *path, const char *text, const Layout *layout,
 			       const char *machine_id, GError **error)
 {
@@ -610,39 +589,35 @@ static gboolean check_identity(const char *path, const char *text, const Layout 
 	gboolean has_format = identity != NULL && strict_json_get_int(identity, "format", 0,
 								      G_MAXINT64, &format, &local);
 
-	if (has_format && format != IDENTITY_FORMAT) {
-		g_set_error(error, REGISTRY_ERROR, REGISTRY_ERROR_FATAL,
-			    "%s has format %" G_GINT64_FORMAT
-			    ", but this server supports format %d; use the version of the server "
-			    "that created it",
-			    path, format, IDENTITY_FORMAT);
-		return FALSE;
-	}
+	if (has_format && format != IDENTITY_FORMAT)
+		return text_set_error(
+			error, REGISTRY_ERROR, REGISTRY_ERROR_FATAL,
+			"%s has format %" G_GINT64_FORMAT
+			", but this server supports format %d; use the version of the server "
+			"that created it",
+			path, format, IDENTITY_FORMAT);
 	if (!has_format ||
 	    (their_layout = strict_json_get_string(identity, "layout", &local)) == NULL ||
-	    (their_machine = strict_json_get_string(identity, "machine_id", &local)) == NULL) {
-		g_set_error(error, REGISTRY_ERROR, REGISTRY_ERROR_FATAL,
-			    "%s is damaged (%s); repair it, or use another --state-directory and "
-			    "--worker-id",
-			    path, local->message);
-		return FALSE;
-	}
-	if (!g_str_equal(their_layout, our_layout)) {
-		g_set_error(error, REGISTRY_ERROR, REGISTRY_ERROR_FATAL,
-			    "%s is for the layout %s, but this server uses %s; use that layout, or "
-			    "another --state-directory for separate IDs",
-			    path, their_layout, our_layout);
-		return FALSE;
-	}
-	if (!g_str_equal(their_machine, machine_id)) {
-		g_set_error(error, REGISTRY_ERROR, REGISTRY_ERROR_FATAL,
-			    "%s is from another machine (machine_id %s; this machine is %s): two "
-			    "machines with copies issue the same IDs; use another "
-			    "--state-directory and --worker-id, or if the directory was moved "
-			    "here, write this machine_id into it",
-			    path, their_machine, machine_id);
-		return FALSE;
-	}
+	    (their_machine = strict_json_get_string(identity, "machine_id", &local)) == NULL)
+		return text_set_error(
+			error, REGISTRY_ERROR, REGISTRY_ERROR_FATAL,
+			"%s is damaged (%s); repair it, or use another --state-directory and "
+			"--worker-id",
+			path, local->message);
+	if (!g_str_equal(their_layout, our_layout))
+		return text_set_error(
+			error, REGISTRY_ERROR, REGISTRY_ERROR_FATAL,
+			"%s is for the layout %s, but this server uses %s; use that layout, or "
+			"another --state-directory for separate IDs",
+			path, their_layout, our_layout);
+	if (!g_str_equal(their_machine, machine_id))
+		return text_set_error(
+			error, REGISTRY_ERROR, REGISTRY_ERROR_FATAL,
+			"%s is from another machine (machine_id %s; this machine is %s): two "
+			"machines with copies issue the same IDs; use another "
+			"--state-directory and --worker-id, or if the directory was moved "
+			"here, write this machine_id into it",
+			path, their_machine, machine_id);
 	return TRUE;
 }
 
@@ -661,8 +636,15 @@ gboolean state_directory_check_identity(const StateDirectory *self, const Layout
 	}
 	if (!read_identity(self, layout, machine_id, &text, error))
 		return FALSE;
-	if (text == NULL && !make_identity(self, layout, machine_id, &text, error))
-		return FALSE;
+	if (text == NULL) {
+		g_autofree char *new_text = identity_to_json(layout, machine_id);
+
+		/* sync the name first, so that the name of a directory with an identity is
+		 * durable */
+		if (!sync_name(self, error) ||
+		    !make_file(self, IDENTITY_NAME, new_text, &text, error))
+			return FALSE;
+	}
 	if (!check_identity(path, text, layout, machine_id, error))
 		return FALSE;
 	state_directory_clean(self, IDENTITY_NAME);
@@ -671,17 +653,6 @@ gboolean state_directory_check_identity(const StateDirectory *self, const Layout
 
 /* The ID as a registry. It is not in the file of the identity, because early versions refuse a file
  * with an additional member. */
-
-static char *id_to_json(void)
-{
-	JsonObject *object = json_object_new();
-	char id[UUID_TEXT_SIZE];
-
-	uuid_to_text(uuid_random(), id);
-	json_object_set_int_member(object, "format", ID_FORMAT);
-	json_object_set_string_member(object, "id", id);
-	return strict_json_print(object);
-}
 
 gboolean state_directory_get_id(const StateDirectory *self, char out_id[static UUID_TEXT_SIZE],
 				GError **error)
@@ -696,20 +667,25 @@ gboolean state_directory_get_id(const StateDirectory *self, char out_id[static U
 	if (!state_directory_read(self, ID_NAME, &text, error))
 		return FALSE;
 	if (text == NULL) {
-		new_text = id_to_json();
+		JsonObject *new_object = json_object_new();
+		char new_id[UUID_TEXT_SIZE];
+
+		uuid_to_text(uuid_random(), new_id);
+		json_object_set_int_member(new_object, "format", ID_FORMAT);
+		json_object_set_string_member(new_object, "id", new_id);
+		new_text = strict_json_print(new_object);
 		if (!make_file(self, ID_NAME, new_text, &text, error))
 			return FALSE;
 	}
 	object = strict_json_parse_record(text, strlen(text), &local);
 	if (object != NULL)
 		id = strict_json_get_string(object, "id", &local);
-	if (id == NULL || !uuid_parse(id, &uuid, &local)) {
-		g_set_error(error, REGISTRY_ERROR, REGISTRY_ERROR_FATAL,
-			    "%s/" ID_NAME ", which contains the ID of the directory, is damaged "
-			    "(%s); delete it, so that the server generates another ID",
-			    self->path, local->message);
-		return FALSE;
-	}
+	if (id == NULL || !uuid_parse(id, &uuid, &local))
+		return text_set_error(error, REGISTRY_ERROR, REGISTRY_ERROR_FATAL,
+				      "%s/" ID_NAME
+				      ", which contains the ID of the directory, is damaged "
+				      "(%s); delete it, so that the server generates another ID",
+				      self->path, local->message);
 	uuid_to_text(uuid, out_id);
 	state_directory_clean(self, ID_NAME);
 	return TRUE;

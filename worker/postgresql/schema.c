@@ -116,7 +116,7 @@ void postgresql_facts_take(const char *schema, PGconn *connection, const PGresul
 	/* a pooler makes up the process ID of the connection */
 	if (atoi(PQgetvalue(row, 0, BACKEND_PID)) != PQbackendPID(connection))
 		facts.fault = g_strdup("a connection pooler is in between, which does not forward "
-				       "notifications; give the address of PostgreSQL itself in "
+				       "notifications; use the address of PostgreSQL itself in "
 				       "--postgresql");
 	else if (!is_true(row, HAS_TABLES))
 		facts.fault = g_strdup_printf("it has no registry in the schema %s; check "

@@ -681,7 +681,7 @@ static gboolean check_database(PostgresqlSession *self)
 	postgresql_facts_take(self->schema, self->connection, result, &facts);
 	PQclear(result);
 	if (facts.is_standby) {
-		note_error(self, "it is a standby, which cannot be written; give the primary, or "
+		note_error(self, "it is a standby, which cannot be written; use the primary, or "
 				 "several hosts with target_session_attrs=read-write");
 		return FALSE;
 	}

@@ -5,13 +5,11 @@
 #include "core/layout.h"
 #include "worker/store.h"
 
-/*
- * The floor of a datacenter, as read from the store. No lease begins at or before it, so it is the
+/* The floor of a datacenter, as read from the store. No lease begins at or before it, so it is the
  * lower limit of each claim. It is raised after commits have been lost. An operator raises it after
  * the store has been restored from a backup. In a store with a history, the first server that
  * connects to another history raises it. The lost reservations are unknown, but all of them end
- * before the floor. All functions are pure.
- */
+ * before the floor. All functions are pure. */
 typedef struct {
 	gint64 tick; /* no lease begins at or before this tick */
 	/* the latest tick that any server's clock may have reached when the floor was raised */
@@ -22,8 +20,8 @@ typedef struct {
 	const char *remedy; /* if it is damaged: what the operator must do next */
 } Floor;
 
-/* Fills @self; the caller must clear it. @record: (nullable): %NULL if it is missing. If it
- * contains no data, this server has no permission to read it. */
+/* Fills @self; the caller must clear it. @record: (nullable): %NULL if it is missing. A record
+ * without data is one that this server may not read. */
 void floor_read(Floor *self, const StoreRecord *record, const Layout *layout);
 void floor_clear(Floor *self);
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC(Floor, floor_clear)
@@ -51,7 +49,7 @@ gint64 floor_first_tick(const Floor *self, gint64 end_tick);
 
 /* Returns whether a server may keep its reservation, which ends at @end_tick. A raised floor means
  * that the store may have been restored from a backup. Another server may have claimed this worker
- * ID in the lost data, but only when its clock was past @end_tick. If @end_tick is
- * @clock_tick or later, no clock was past it when the floor was raised. A write that was accepted
- * on this connection (@is_written) also proves that no data were lost. */
+ * ID in the lost data, but only when its clock was past @end_tick. If @end_tick is at or
+ * after @clock_tick, no clock was past @end_tick when the floor was raised. A write that was
+ * accepted on this connection (@is_written) also proves that no data was lost. */
 gboolean floor_allows_keeping(const Floor *self, gint64 end_tick, gboolean is_written);

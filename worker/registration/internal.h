@@ -8,15 +8,13 @@
 #include "worker/registration/registration.h"
 #include "worker/registration/worker-id-choice.h"
 
-/*
- * The data of a server's registration. For the keeper's thread only.
+/* The data of a server's registration. Only the keeper's thread may use it.
  *
  * registration.c changes the state. step.c and reservation.c do the work of each state. internal.c
  * defines the functions below, which these files share.
  *
  * In comments, a claim is the operation REGISTRY_CLAIM: to create a claim record and to reserve a
- * worker ID. "Claim record" always means the ephemeral record.
- */
+ * worker ID. "Claim record" always means the ephemeral record. */
 
 /* The reservation of this server. */
 typedef struct {
@@ -133,7 +131,7 @@ typedef struct {
 		guint n_skipped_records;
 		gboolean lost_race; /* for a claim: another server has written the chosen record */
 		/* if a claim has ended with WAIT: when to retry it, because records can change
-		 * without a notification; 0 if no claim waits */
+		 * without a notification; 0 if no claim is waiting */
 		gint64 retry_claim_at_us;
 		gboolean cancelled;
 		gboolean result_is_ready; /* the next poll returns it */
@@ -228,8 +226,8 @@ void registration_retry_claim_at(Registration *self, gint64 tick);
  * claim reads the datacenter again. */
 void registration_forget_datacenter(Registration *self);
 
-/* Returns: (transfer full): the data of the claim record. @worker_id: -1 for the held worker ID, if
- * there is one */
+/* Returns: (transfer full): the data of the claim record.
+ * @worker_id: -1 for the held worker ID, if there is one */
 char *registration_claim_json(const Registration *self, gint worker_id);
 
 /* Handles the disappearance of the claim record while the session is alive. All other records may
@@ -253,7 +251,7 @@ void registration_pause(Registration *self, RegistrationPause pause);
 /* Records the error in an answer to the current step, for registration_pause(). */
 void registration_note_error(Registration *self, const StoreMessage *answer);
 
-/* Resets the count, and removes the error from RegistryReport.hindrance. Called if a step has
+/* Resets the count, and removes the error from RegistryReport.hindrance. Call it if a step has
  * succeeded, or if the server has no reservation for a reason other than this error. */
 void registration_forget_open_errors(Registration *self);
 
@@ -261,7 +259,7 @@ void registration_forget_open_errors(Registration *self);
 void registration_begin_wait(Registration *self, guint64 request);
 void registration_end_wait(Registration *self);
 
-/* Handles an error that will not go away by waiting: logs it, pauses, and makes the operation fail
+/* Handles an error that will not end by itself: logs it, pauses, and makes the operation fail
  * if it must not wait. Before the first reservation, the error is fatal. */
 void registration_complain(Registration *self, const char *format, ...) G_GNUC_PRINTF(2, 3);
 
@@ -269,7 +267,8 @@ void registration_complain(Registration *self, const char *format, ...) G_GNUC_P
 void registration_complain_of(Registration *self, const char *key, StoreOutcome outcome,
 			      const char *reason);
 
-/* Computes the store's clock from the time of a write. @time_ms: 0 if the store reported no time */
+/* Computes the store's clock from the time of a write.
+ * @time_ms: 0 if the store reported no time */
 void registration_note_time(Registration *self, gint64 time_ms, gint64 sent_ns, gint64 received_ns);
 
 /* Forgets that the held record has been read and written on this connection, so that it is read

@@ -7,14 +7,12 @@
 #include "worker/registry.h"
 #include "worker/store.h"
 
-/*
- * The records of one datacenter, as read from the store: its floor, the claim records of its
+/* The records of one datacenter, as read from the store: its floor, the claim records of its
  * servers and the reservations of its worker IDs. They show whether a worker ID is free, held,
  * quarantined or damaged. All functions are pure: servers and tools read the records and add them.
  *
  * A listing is not a snapshot. A decision that is based on it is valid only if the versions are
- * still the same at the following write.
- */
+ * still the same at the following write. */
 
 typedef struct {
 	char *name; /* name of the record */
@@ -46,8 +44,8 @@ void datacenter_listing_free(DatacenterListing *self);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(DatacenterListing, datacenter_listing_free)
 
 /* Add the records in any order, and then call datacenter_listing_sort(). A record without data is
- * one that the caller may not read. Returns: %FALSE if the record is ignored, because servers never
- * create such a key */
+ * a record that the caller may not read. Returns: %FALSE if the record is ignored, because servers
+ * never create such a key */
 gboolean datacenter_listing_add_claim(DatacenterListing *self, const StoreRecord *record);
 gboolean datacenter_listing_add_reservation(DatacenterListing *self, const StoreRecord *record);
 /* @record: (nullable): %NULL if it is missing */
@@ -91,9 +89,9 @@ typedef struct {
  * @now_tick: result of layout_tick_at(). A worker ID is quarantined until the end of its last tick
  * @own_nonce: (nullable): nonce of the calling server, whose own claims do not count
  *
- * A worker ID is held if the owner of its reservation has a claim record with this worker ID, with
- * none yet, or that does not parse. If it contains another worker ID, the owner has given this one
- * up. A damaged floor is treated like a missing one: see Floor.damage.
+ * A worker ID is held if the owner of its reservation has a claim record that contains this worker
+ * ID, contains no worker ID yet, or does not parse. If the claim record contains another worker ID,
+ * the owner has given this one up. A damaged floor is treated like a missing one: see Floor.damage.
  */
 WorkerIdJudgement datacenter_listing_judge(const DatacenterListing *self, guint worker_id,
 					   gint64 now_tick, const char *own_nonce);

@@ -66,17 +66,17 @@ static void judge_ids(PeerReport *self, const Peer *peer, const PeerAnswer *answ
 	guint before = self->contradictions->len;
 
 	if (answer->worker_id >= 0 && peer->worker_id >= 0 && answer->worker_id != peer->worker_id)
-		add_contradiction(
-			self, PEER_WORKER_ID, peer->nonce,
-			"worker ID mismatch: the server at %s reports %" G_GINT64_FORMAT
-			", but its claim contains %d; stop it, or give --skip-sanity-checks",
-			peer->address, answer->worker_id, peer->worker_id);
+		add_contradiction(self, PEER_WORKER_ID, peer->nonce,
+				  "worker ID mismatch: the server at %s reports %" G_GINT64_FORMAT
+				  ", but its claim contains %d; stop that server, or use "
+				  "--skip-sanity-checks",
+				  peer->address, answer->worker_id, peer->worker_id);
 	if (answer->datacenter_id >= 0 && answer->datacenter_id != datacenter_id)
 		add_contradiction(
 			self, PEER_DATACENTER_ID, peer->nonce,
 			"datacenter ID mismatch: the server at %s reports %" G_GINT64_FORMAT
-			", but its claim is in datacenter %u, this server's; stop it, or give "
-			"--skip-sanity-checks",
+			", but its claim is in this server's datacenter, %u; stop that server, or "
+			"use --skip-sanity-checks",
 			peer->address, answer->datacenter_id, datacenter_id);
 	self->agreed += self->contradictions->len == before;
 }
@@ -166,7 +166,7 @@ const char *peer_report_confirmed(const PeerReport *self, const PeerReport *earl
 typedef struct {
 	atomic_uint references;
 	GPtrArray *peers;       /* (element-type Peer): never changed */
-	TlsClient *tls;         /* NULL if peers that use TLS are not to be reached */
+	TlsClient *tls;         /* NULL if peers that use TLS must not be contacted */
 	gint64 deadline_us;     /* monotonic time at which the check ends */
 	pthread_mutex_t mutex;  /* protects the members below */
 	pthread_cond_t changed; /* the last peer has answered, or the check was freed */

@@ -4,17 +4,15 @@
 #include "common/tls/client.h"
 #include "core/clock.h"
 
-/*
- * The sanity checks: a server queries its peers, and evaluates the answers.
+/* The sanity checks: a server queries its peers, and evaluates the answers.
  *
- * A PeerCheck asks all peers at the same time for their worker IDs and clocks. It does not block:
- * its own threads ask, as clients. A DNS lookup can delay a thread beyond the end of the check. The
- * thread then ends later, and accesses only its own memory.
+ * A PeerCheck requests the worker IDs and clocks of all peers at the same time. It does not block:
+ * its own threads query the peers like any other client. A DNS lookup can delay a thread beyond the
+ * end of the check. The thread then ends later, and accesses only its own memory.
  *
  * A PeerReport is the result of a pure function that judges the answers. A claim record can be
  * older than its server's current state, and a clock can be set during the check. So a
- * contradiction counts only if a second check confirms it.
- */
+ * contradiction counts only if a second check confirms it. */
 
 /* A server, as its claim record describes it. */
 typedef struct {
@@ -40,8 +38,8 @@ typedef struct {
 
 typedef enum {
 	PEER_WORKER_ID,     /* its worker ID differs from the one in its claim record */
-	PEER_DATACENTER_ID, /* its datacenter ID differs from that of this server */
-	/* the clock of this server differs too much from those of all peers that answered */
+	PEER_DATACENTER_ID, /* its datacenter ID differs from this server's */
+	/* this server's clock differs too much from the clocks of all peers that answered */
 	PEER_CLOCK,
 } PeerContradictionKind;
 
@@ -55,7 +53,7 @@ typedef struct {
 	GPtrArray *contradictions; /* (element-type PeerContradiction) */
 	guint agreed;
 	guint unreachable;
-	/* number of ignored peers: the process that answered is not that of the claim record */
+	/* number of ignored peers: a different process than the claim record's has answered */
 	guint stale;
 	gboolean clocks_known; /* the clock of at least one peer is known */
 	/* how far this server's clock is ahead of the peer clock that differs most from it */
@@ -65,14 +63,12 @@ typedef struct {
 void peer_report_clear(PeerReport *self);
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC(PeerReport, peer_report_clear)
 
-/**
- * peer_report_judge:
- * @peers: (element-type Peer)
+/* @peers: (element-type Peer)
  * @answers: one for each peer, in the same order
  * @datacenter_id: this server's datacenter ID
  * @offset_ms: offset of this server's clock from monotonic time
  * @max_skew_ms: maximum difference between this server's clock and the median of the peers' clocks;
- * if two are in the middle, the nearer one is used
+ * if there are two middle clocks, the nearer one is used
  * @out_report: (out): cleared by the caller
  */
 void peer_report_judge(const GPtrArray *peers, const PeerAnswer *answers, guint datacenter_id,
@@ -92,8 +88,8 @@ typedef struct {
 	gint64 timeout_ms;
 	gint64 max_skew_ms;
 	gboolean quiet; /* log nothing */
-	/* for peers that use TLS; a reference is kept as long as it is needed. NULL if these peers
-	 * are not to be reached */
+	/* for peers that use TLS; a reference is kept as long as it is needed. NULL if such peers
+	 * must not be contacted */
 	TlsClient *tls;
 	/* Called once in a thread of the check, when there is a report that was not taken yet;
 	 * never after free(). It must not call functions of the check. If no thread can be started,
@@ -102,13 +98,12 @@ typedef struct {
 	gpointer user_data;
 } PeerCheckConfig;
 
-/**
- * peer_check_new:
+/* Begins to ask.
  * @peers: (transfer full) (element-type Peer): does not contain this server; its free function is
  * peer_free()
  * @config: copied
  *
- * Begins to ask.
+ * Starts the check.
  */
 PeerCheck *peer_check_new(GPtrArray *peers, const PeerCheckConfig *config);
 
@@ -116,12 +111,7 @@ PeerCheck *peer_check_new(GPtrArray *peers, const PeerCheckConfig *config);
 void peer_check_free(PeerCheck *self);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(PeerCheck, peer_check_free)
 
-/**
- * peer_check_take_report:
+/* Logs which peers were not reached, and the contradictions, unless the check is quiet.
  * @out_report: (out): cleared by the caller; untouched unless %TRUE
- *
- * Logs which peers were not reached, and the contradictions, unless the check is quiet.
- *
- * Returns: %TRUE once, when there is a report
- */
+ * Returns: %TRUE once, when there is a report */
 gboolean peer_check_take_report(PeerCheck *self, PeerReport *out_report);

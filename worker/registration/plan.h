@@ -5,14 +5,12 @@
 #include "worker/registry.h"
 #include "worker/store.h"
 
-/*
- * Pure functions that determine the next state of a server's registration, and the outcome of a
+/* Pure functions that determine the next state of a server's registration, and the outcome of a
  * write. docs/internals/registration.md describes the states; registration.c changes them.
  *
  * Each state waits for one outcome. The outcome changes the facts, and the facts alone determine
  * the next state. So a lost connection needs no special handling: it makes some facts unknown, and
- * these are determined again before anything depends on them.
- */
+ * these are determined again before anything depends on them. */
 typedef enum {
 	REGISTRATION_CONNECTING, /* waits for a session */
 	REGISTRATION_PREPARING,  /* compares layout and limits; creates missing records */
@@ -88,13 +86,9 @@ typedef enum {
 	SETTLED_LOST,
 } RegistrationSettlement;
 
-/**
- * registration_plan_settle:
- * @record: (nullable): the current record; %NULL if it is gone, or does not parse
- * @version: version of @record
- *
- * The version alone does not suffice: after a restore from a backup, another server's write may
+/* The version alone does not suffice: after a restore from a backup, another server's write may
  * have produced the same version as this write.
- */
+ * @record: (nullable): the current record; %NULL if it is gone, or does not parse
+ * @version: version of @record */
 RegistrationSettlement registration_plan_settle(const RegistrationWrite *write,
 						const ReservationRecord *record, gint32 version);

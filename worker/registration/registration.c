@@ -7,10 +7,8 @@
 #include "worker/registration/reservation.h"
 #include "worker/registration/step.h"
 
-/*
- * Each poll takes the messages of the store, and changes the state of the registration until it
- * must wait.
- */
+/* Each poll takes the messages of the store, and changes the state of the registration until it
+ * must wait. */
 
 /* Time limit for closing the session before the process exits. Closing it deletes the claim
  * record. */
@@ -20,7 +18,7 @@
 
 /* length of a silence after which its reason is determined */
 #define MIN_SILENCE_US    (3 * G_TIME_SPAN_SECOND)
-/* time between two reports that the store is silent  \ */
+/* time between two reports that the store is silent */
 #define REPORT_SILENCE_US G_TIME_SPAN_MINUTE
 #define UNKNOWN_REASON    "is it running, and is the address right?"
 
@@ -84,15 +82,13 @@ static gboolean claim_waits(const Registration *self)
 	return self->operation.retry_claim_at_us != 0;
 }
 
-/*
- * Events of the store. Facts that become unknown with the loss of a connection are determined again
+/* Events of the store. Facts that become unknown with the loss of a connection are determined again
  * on the next one. For the reservation, facts.unsettled means that its record must be read:
  *
  * - After a write that was not answered, its UNSURE answer or abandon_step() sets it, and the
  * content of the record shows whether the write took place.
  * - After a reconnect without an open write, reservation_check_is_read() sets it, and the record
- * must be what this server has written.
- */
+ * must be what this server has written. */
 
 static void note_down(Registration *self)
 {
@@ -211,31 +207,12 @@ static char *find_why_down(Registration *self)
 	return why != NULL ? why : g_strdup(UNKNOWN_REASON);
 }
 
-static void give_up(Registration *self)
-{
-	g_autofree char *why = NULL;
-
-	if (self->facts.operation != REGISTRY_CLAIM) {
-		registration_fail(self, REGISTRY_ERROR_FAILED, "no %s %s at %s%s",
-				  self->facts.connected ? "answer from" : "connection to",
-				  self->store->name, self->config.servers,
-				  is_for_stop(self) ? "; the claim ends with the session" : "");
-		return;
-	}
-	/* the server has never served, and ends as soon as the reason is known */
-	why = find_why_down(self);
-	if (why != NULL)
-		registration_fail(self, REGISTRY_ERROR_FATAL,
-				  "no connection to %s at %s within %" G_GINT64_FORMAT " ms: %s",
-				  self->store->name, self->config.servers,
-				  self->config.connect_timeout_ms, why);
-}
-
 static void check_operation(Registration *self)
 {
 	gboolean is_late = self->facts.now_us >= give_up_at_us(self);
 	gboolean is_writing = self->facts.unsettled || self->step.state == REGISTRATION_RESERVING ||
 			      self->step.state == REGISTRATION_EXTENDING;
+	g_autofree char *why = NULL;
 
 	if (self->facts.connected) {
 		self->store->ops->forget_why_down(self->store);
@@ -248,8 +225,17 @@ static void check_operation(Registration *self)
 	if (self->operation.cancelled && (!self->facts.connected || is_late || !is_writing)) {
 		registration_fail(self, REGISTRY_ERROR_FAILED, "the server stops");
 		self->facts.chosen = FALSE;
-	} else if (is_late) {
-		give_up(self);
+	} else if (is_late && self->facts.operation != REGISTRY_CLAIM) {
+		registration_fail(self, REGISTRY_ERROR_FAILED, "no %s %s at %s%s",
+				  self->facts.connected ? "answer from" : "connection to",
+				  self->store->name, self->config.servers,
+				  is_for_stop(self) ? "; the claim ends with the session" : "");
+	} else if (is_late && (why = find_why_down(self)) != NULL) {
+		/* the server has never served, and ends as soon as the reason is known */
+		registration_fail(self, REGISTRY_ERROR_FATAL,
+				  "no connection to %s at %s within %" G_GINT64_FORMAT " ms: %s",
+				  self->store->name, self->config.servers,
+				  self->config.connect_timeout_ms, why);
 	}
 }
 
@@ -282,7 +268,7 @@ static void explain_silence(Registration *self)
 	log_event(LOG_ZOOKEEPER_UNREACHABLE, log_text("error", error));
 }
 
-/* Returns (nullable): a text that says that there is no connection, since when, and why if that is
+/* Returns (nullable): a message that there is no connection, since when, and why if that is
  * known. Valid until the next call. */
 static const char *describe_silence(Registration *self)
 {

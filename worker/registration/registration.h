@@ -8,19 +8,17 @@
 #include "worker/registry.h"
 #include "worker/store.h"
 
-/*
- * A registry in a store that the servers of a datacenter share. Each server has a claim record,
- * which is ephemeral and shows that the server is alive. Each worker ID has a reservation record.
- * It is written in transactions that fail if its version has changed since it was read. The
+/* A registry in a store that the servers of a datacenter share. Each server has a claim record,
+ * which is ephemeral and shows that the server is alive. Each worker ID has a reservation record,
+ * written in transactions that fail if its version has changed since it was read. The
  * reservation records make IDs unique; the claim records show which worker IDs are in use. See
  * docs/internals/registration.md for the states.
  *
  * A claim ends with WAIT while no worker ID is free. Until the first claim has succeeded, a claim
  * ends with FATAL if this server must not join. Possible reasons are: no registry or a different
  * one, a different layout, a wrong clock, peers that contradict the server, a missing floor. It
- * also ends with FATAL if the store refuses the server, or if there is no connection in time. Later
- * claims log these errors and retry. An extension ends with FAILED while there is no connection.
- */
+ * also ends with FATAL if the store refuses the server, or if it is not connected in time. Later
+ * claims log these errors and retry. An extension ends with FAILED while there is no connection. */
 
 typedef struct {
 	const char *servers; /* the store's servers, for use in messages */
@@ -48,13 +46,13 @@ typedef struct {
 	TlsNames tls; /* for calls to peers that use TLS */
 } RegistrationConfig;
 
-/**
- * registration_new:
+/* Does not connect before the first claim. free() ends the session, which deletes the claim record;
+ * it waits for this for at most 2 s.
  * @store: (transfer full)
  * @config: copied, except the clock
  *
  * Does not connect before the first claim. free() ends the session, which deletes the claim record;
- * it waits for this for at most 2 s.
+ * it waits at most 2 s for that.
  *
  * Returns: (transfer full): a registry that stores reservations in @store
  */

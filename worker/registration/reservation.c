@@ -16,7 +16,7 @@ static const char *owner_of_attempt(const Registration *self)
 
 /* Writing */
 
-/* The parts of a commit, in their order. A release has no claim. */
+/* The parts of a commit, in order. A release has no claim. */
 typedef enum { PART_CLAIM, PART_RESERVATION, PART_FLOOR } CommitPart;
 
 /* Commits the attempt, together with a write to the claim record. @claim: the data of the claim
@@ -356,16 +356,14 @@ static void settle_attempt(Registration *self, const ReservationRecord *record, 
 			note_written(self);
 		break;
 	case SETTLED_NOT:
-		/*
-		 * The write can still take place after this read (S4 in store.h). That is safe. In
+		/* The write can still take place after this read (S4 in store.h). That is safe. In
 		 * that case, the next write, which requires the version that was read, fails, and
 		 * the record is read again; its version is unexpected, so the lease is dropped.
 		 * After a claim, the worker ID is not chosen again before the end that the late
 		 * write has reserved. With ZooKeeper, this is rare: the read is made after a sync
 		 * on the new connection, and ZooKeeper refuses late requests of a session that has
 		 * moved to another server. If the session has ended, its claim record is gone, and
-		 * the commit of a claim or an extension fails.
-		 */
+		 * the commit of a claim or an extension fails. */
 		/* the keeper's operation continues from here, unless the keeper has given it up */
 		registration_forget_datacenter(self);
 		break;

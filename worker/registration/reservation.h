@@ -3,8 +3,7 @@
 
 #include "worker/registration/internal.h"
 
-/*
- * The steps RESERVING, EXTENDING, RELEASING and SETTLING: the writes that make IDs unique.
+/* The steps RESERVING, EXTENDING, RELEASING and SETTLING: the writes that make IDs unique.
  *
  * These steps create, extend and release a reservation. If the outcome of a write is unknown, for
  * example after a lost reply, the record is read.
@@ -12,8 +11,8 @@
  * Each write is conditional on the version of the record that was read or written last, and on the
  * version of the floor. If the server found the floor missing or damaged, the version of the floor
  * is not checked. A new reservation begins after the end that was read, and after the floor. The
- * keeper determines how many ticks from now it ends. An extension never lowers the end, and a
- * release never raises it.
+ * keeper determines how many ticks from now the reservation ends. An extension never lowers the
+ * end, and a release never raises it.
  */
 
 void reservation_reserve(Registration *self);
@@ -23,7 +22,7 @@ void reservation_take_written(Registration *self, const StoreMessage *answer);
 void reservation_settle(Registration *self);
 void reservation_take_settled(Registration *self, const StoreMessage *answer);
 
-/* Requires that the held record is read, if it was not read on this connection and no attempt is
+/* Requires a read of the held record if it was not read on this connection and no attempt is
  * open. Call it before the next step. */
 void reservation_check_is_read(Registration *self);
 

@@ -13,12 +13,10 @@
  * bits. */
 #define MAX_SKEW_MS        (G_MAXINT64 / CLOCK_NS_PER_MS)
 
-/*
- * PREPARING: before a server claims anything, the store must contain the same layout, the expected
+/* PREPARING: before a server claims anything, the store must contain the same layout, the expected
  * registry ID, limits that are not lower than this server's, and the datacenter. Missing records
  * are created one after the other: a datacenter's floor before its reservations, so that every
- * datacenter with reservations has a floor.
- */
+ * datacenter with reservations has a floor. */
 
 static void read_record(Registration *self, PreparationStep step, const char *key)
 {
@@ -85,20 +83,6 @@ static void make_records(Registration *self, const char *const keys[], gboolean 
 	make_next_record(self);
 }
 
-/* Warns that the datacenter is new, because its ID can be a typing error. In a registry that this
- * server has created, each datacenter is new. */
-static void report_new_datacenter(const Registration *self)
-{
-	g_autofree char *path = g_path_get_dirname(self->keys.reservations);
-
-	if (!self->has_created_registry)
-		log_event(LOG_DATACENTER_CREATED,
-			  log_number("datacenter_id", self->config.datacenter_id),
-			  log_text("path", path),
-			  log_text("remedy", "if this is not a new datacenter, stop the server and "
-					     "correct --datacenter-id"));
-}
-
 static void take_made_record(Registration *self, const StoreMessage *answer)
 {
 	gboolean exists = answer->outcome == STORE_OK || answer->outcome == STORE_CONFLICT;
@@ -108,8 +92,18 @@ static void take_made_record(Registration *self, const StoreMessage *answer)
 	/* the last record of a registry or a datacenter, which no other server has created */
 	if (answer->outcome == STORE_OK && g_str_equal(key, self->keys.layout))
 		self->has_created_registry = TRUE;
-	if (answer->outcome == STORE_OK && g_str_equal(key, self->keys.reservations))
-		report_new_datacenter(self);
+	/* Warn that the datacenter is new, because its ID can be a typing error. In a registry that
+	 * this server has created, each datacenter is new. */
+	if (answer->outcome == STORE_OK && g_str_equal(key, self->keys.reservations) &&
+	    !self->has_created_registry) {
+		g_autofree char *path = g_path_get_dirname(self->keys.reservations);
+
+		log_event(LOG_DATACENTER_CREATED,
+			  log_number("datacenter_id", self->config.datacenter_id),
+			  log_text("path", path),
+			  log_text("remedy", "if this is not a new datacenter, stop the server and "
+					     "correct --datacenter-id"));
+	}
 	/* a parent may already exist even if this server has no permission to create it */
 	if (exists || is_parent) {
 		self->preparation.n_made++;
@@ -339,7 +333,7 @@ static void take_prepared(Registration *self, const StoreMessage *answer, const 
 			registration_complain(
 				self,
 				"%s has no registry at %s; check %s, or, for a new registry, run "
-				"snowflakectl registry init or give --create-registry",
+				"snowflakectl registry init or use --create-registry",
 				self->store->name, self->config.root, self->store->option);
 		break;
 	case PREPARATION_REGISTRY:
@@ -462,29 +456,14 @@ void step_take_acls(Registration *self, const StoreMessage *answer)
 /* CREATING_CLAIM: creates the claim record, which is ephemeral and shows that this server is alive.
  */
 
-/* Compares this server's clock with the store's, before the first reservation. A server with a
- * wrong clock does not start, so it makes no reservation and issues no IDs with that clock. */
-static void check_clock(Registration *self)
-{
-	const RegistryClock *theirs = &self->report.clock;
-	gint64 skew_ns = self->config.max_clock_skew_ms * CLOCK_NS_PER_MS;
-	gint64 ahead_ns =
-		registry_clock_ahead_ns(theirs, system_clock_offset_ns(self->config.clock));
-
-	if (self->has_served || self->facts.operation != REGISTRY_CLAIM ||
-	    (theirs->known && ABS(ahead_ns) <= skew_ns))
-		return;
-	registration_fail(self, REGISTRY_ERROR_FATAL,
-			  "this machine's clock is %.3f s %s %s's; the limit is %.3f s; correct "
-			  "the clock, or raise --max-clock-skew",
-			  (gdouble)ABS(ahead_ns) / 1e9, ahead_ns > 0 ? "ahead of" : "behind",
-			  self->store->name, (gdouble)self->config.max_clock_skew_ms / 1e3);
-}
-
 /* Records that @key is the claim record of this server. */
 static void note_claim(Registration *self, const char *key, gint64 order, gint64 created_ms,
 		       gint64 received_ns)
 {
+	const RegistryClock *theirs = &self->report.clock;
+	gint64 skew_ns = self->config.max_clock_skew_ms * CLOCK_NS_PER_MS;
+	gint64 ahead_ns;
+
 	g_free(self->claim.key);
 	self->claim.key = g_strdup(key);
 	self->claim.order = order;
@@ -497,7 +476,17 @@ static void note_claim(Registration *self, const char *key, gint64 order, gint64
 		  log_text("registry_id", self->registry_id));
 	self->report.claimed_at_ms = created_ms;
 	registration_note_time(self, created_ms, self->claim.creation_sent_ns, received_ns);
-	check_clock(self);
+	/* before the first reservation, compare the clocks: a server with a wrong clock does not
+	 * start, so it makes no reservation and issues no IDs with that clock */
+	ahead_ns = registry_clock_ahead_ns(theirs, system_clock_offset_ns(self->config.clock));
+	if (!self->has_served && self->facts.operation == REGISTRY_CLAIM &&
+	    !(theirs->known && ABS(ahead_ns) <= skew_ns))
+		registration_fail(
+			self, REGISTRY_ERROR_FATAL,
+			"this machine's clock is %.3f s %s %s's; the limit is %.3f s; correct "
+			"the clock, or raise --max-clock-skew",
+			(gdouble)ABS(ahead_ns) / 1e9, ahead_ns > 0 ? "ahead of" : "behind",
+			self->store->name, (gdouble)self->config.max_clock_skew_ms / 1e3);
 	/* extend now, because the commit confirms that the reservation and this record exist
 	 * together */
 	if (self->reservation.is_held)

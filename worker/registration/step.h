@@ -3,14 +3,12 @@
 
 #include "worker/registration/internal.h"
 
-/*
- * The steps of the states that read the store or the peers, from the layout to the choice of a
+/* The steps of the states that read the store or the peers, from the layout to the choice of a
  * worker ID, and the list of all workers. See reservation.h for the steps that write a reservation.
  *
  * In each state, a start function sends the request, and a take function handles the answer.
  * registration.c calls both. Three states differ: READING_DATACENTER and LISTING_WORKERS wait for
- * several answers, and CHECKING_PEERS does not wait for the store.
- */
+ * several answers, and CHECKING_PEERS does not wait for the store. */
 
 void step_start_preparing(Registration *self);
 void step_take_preparation_answer(Registration *self, const StoreMessage *answer);
@@ -43,12 +41,10 @@ void step_drop_readings(Registration *self);
 /* Frees the data of the steps. */
 void step_clear(Registration *self);
 
-/*
- * The differences between this server's clock and those of its peers, for monitoring only.
- */
+/* The differences between this server's clock and those of its peers, for monitoring only. */
 
-/* Requests the clocks of at most 16 peers from the list in the report, for at most a second, and at
- * most every 30 s. Nothing waits for the answers. Call it when a list has arrived. */
+/* Requests the clocks of at most 16 peers from the list in the report, waiting at most a second,
+ * and at most every 30 s. Nothing waits for the answers. Call it when a list has arrived. */
 void step_request_clocks(Registration *self);
 /* Handles the answers to these requests, if they have arrived. */
 void step_take_clocks(Registration *self);

@@ -31,11 +31,6 @@ static Availability availability_of(const ListedReservation *reservation,
 	return g_str_equal(reservation->record.owner, wish->nonce) ? FREE_OWN : FREE;
 }
 
-static gboolean can_claim(Availability availability)
-{
-	return availability == FREE || availability == FREE_OWN;
-}
-
 /* @reservation: (nullable): the record of @worker_id */
 static WorkerIdChoice choice_of(const DatacenterListing *listing, guint worker_id,
 				const ListedReservation *reservation)
@@ -139,7 +134,7 @@ WorkerIdChoice worker_id_choice_make(const DatacenterListing *listing, const Wor
 		const ListedReservation *reservation =
 			datacenter_listing_find_reservation(listing, (guint)first);
 
-		if (reservation == NULL || can_claim(availability_of(reservation, listing, wish)))
+		if (reservation == NULL || availability_of(reservation, listing, wish) <= FREE_OWN)
 			return choice_of(listing, (guint)first, reservation);
 	}
 	if (wish->worker_id < 0 && choose_any(listing, wish, &choice))
@@ -226,7 +221,7 @@ char *worker_id_choice_describe_obstacles(const DatacenterListing *listing,
 	}
 	if (wish->worker_id < 0)
 		return describe_all(listing, wish);
-	/* without a record, the worker ID would be free */
+	/* never NULL: without a record, the worker ID would have been free, and thus chosen */
 	wanted = datacenter_listing_find_reservation(listing, (guint)wish->worker_id);
 	availability = availability_of(wanted, listing, wish);
 	if (availability == DAMAGED)

@@ -38,15 +38,15 @@ typedef struct {
  * worker_id_choice_make:
  *
  * Chooses the preferred worker ID, if it is free. Otherwise, free worker IDs with a record come
- * first, then those without one, each in ascending order. Reusing records keeps their number small,
- * so listings stay short. A server that lost a race begins with worker IDs without a record. It
- * skips one for each other server that has an earlier claim record and holds no reservation yet, so
- * servers that start together choose different ones. At the end of the order, it wraps around. A
- * worker ID that this server had before, and whose record was set back, is chosen only if no other
- * is free.
+ * first, then free worker IDs without one, each in ascending order. Reusing records keeps their
+ * number small, so listings stay short. A server that lost a race begins with worker IDs without a
+ * record. It skips one for each other server that has an earlier claim record and holds no
+ * reservation yet, so servers that start together choose different ones. At the end of the order,
+ * it wraps around. A worker ID that this server had before, and whose record was set back, is
+ * chosen only if no other worker ID is free.
  *
- * datacenter_listing_judge() determines which are free. Until the clock has passed the datacenter's
- * floor, all are quarantined.
+ * datacenter_listing_judge() determines which worker IDs are free. Until the clock has passed the
+ * datacenter's floor, all of them are quarantined.
  */
 WorkerIdChoice worker_id_choice_make(const DatacenterListing *listing, const WorkerIdWish *wish);
 

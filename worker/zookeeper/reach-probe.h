@@ -3,21 +3,15 @@
 
 #include <glib.h>
 
-/*
- * Determines why there is no session with ZooKeeper. Calls zookeeper_handle_describe_trouble() in a
- * separate thread, because that function waits for the network.
- */
+/* Determines why there is no session with ZooKeeper. Calls zookeeper_handle_describe_trouble() in a
+ * separate thread, because that function waits for the network. */
 typedef struct _ReachProbe ReachProbe;
 
-/**
- * reach_probe_new:
- * @servers: argument of zookeeper_handle_describe_trouble(); copied
+/* @servers: argument of zookeeper_handle_describe_trouble(); copied
  * @certificates: (nullable): argument of zookeeper_handle_describe_trouble(); copied
  * @done: called once in the probe's thread when the result is known, never after free(). It must
- *   not call the probe
- *
- * Returns: (transfer full) (nullable): a running probe; %NULL if no thread can be started
- */
+ * not call the probe
+ * Returns: (transfer full) (nullable): a running probe; %NULL if no thread can be started */
 ReachProbe *reach_probe_new(const char *servers, const char *certificates,
 			    void (*done)(gpointer user_data), gpointer user_data);
 

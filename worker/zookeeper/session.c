@@ -28,7 +28,7 @@ static const struct {
 	 "set localSessionsUpgradingEnabled=true in ZooKeeper's zoo.cfg, or remove "
 	 "localSessionsEnabled"},
 	{-124, "ZooKeeper closed the session because it is not authenticated",
-	 "if ZooKeeper's enforce.auth.schemes contains digest, give --zookeeper-auth; otherwise, "
+	 "if ZooKeeper's enforce.auth.schemes contains digest, use --zookeeper-auth; otherwise, "
 	 "or with sessionRequireClientSASLAuth, this server cannot use this ZooKeeper"},
 	{-127, "the operation was throttled", "ZooKeeper is overloaded"},
 };

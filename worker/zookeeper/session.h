@@ -3,17 +3,16 @@
 
 #include <glib.h>
 
-/*
- * A handle of ZooKeeper's C client, and a thread that opens and closes it, because both can take a
- * long time. Other threads only post messages. The thread that owns the session is woken, and takes
- * the messages one by one. Only close() waits for ZooKeeper or a name server.
+/* A handle of ZooKeeper's C client, and a thread that opens and closes it, because opening
+ * and closing can take a long time. Other threads only post messages. The thread that owns the
+ * session is woken, and takes the messages one by one. Only close() waits for ZooKeeper or a name
+ * server.
  *
  * store.c owns the sessions, and handles their messages. An expired session is useless; store.c
  * decides when to open another one.
  *
  * ZooKeeper defines the meaning of the codes, and the rules for versions, watches and ephemeral
- * znodes: https://zookeeper.apache.org/doc/r3.8.0/zookeeperProgrammers.html
- */
+ * znodes: https://zookeeper.apache.org/doc/r3.8.0/zookeeperProgrammers.html */
 typedef struct _ZookeeperSession ZookeeperSession;
 
 typedef enum {
@@ -37,8 +36,8 @@ typedef enum {
 	ZOOKEEPER_NODE_EXISTS,
 	ZOOKEEPER_BAD_VERSION,
 	ZOOKEEPER_NO_AUTH, /* the ACL does not permit the operation */
-	ZOOKEEPER_REFUSED, /* not done, and will not be done: a quota, a wrong parent, ... */
-	ZOOKEEPER_UNSURE,  /* it is unknown whether it was done; read the znode again */
+	ZOOKEEPER_REFUSED, /* will not take place: a quota, a wrong parent, ... */
+	ZOOKEEPER_UNSURE,  /* the outcome is unknown; read the znode again */
 } ZookeeperOutcome;
 
 /* The state of a znode. */
@@ -89,7 +88,7 @@ typedef struct {
 	const char *servers; /* "host:port,..." */
 	GStrv known;      /* (nullable): addresses of @servers, for names that cannot be resolved */
 	gboolean look_up; /* if FALSE, use @known for all servers */
-	const char *certificates; /* (nullable): of ZookeeperHosts */
+	const char *certificates; /* (nullable): see ZookeeperHosts */
 	/* (nullable): "user:password": new znodes are accessible to this user only */
 	const char *auth;
 	gint64 timeout_ms;                /* requested timeout of the session */
@@ -97,24 +96,15 @@ typedef struct {
 	gpointer user_data;
 } ZookeeperSessionConfig;
 
-/**
- * zookeeper_session_new:
+/* Resolves the names, and connects in the background.
  * @config: copied
- *
- * Resolves the names, and connects in the background.
- *
- * Returns: (transfer full): a session; its first message is OPENED, NO_NAMES or NOT_OPENED
- */
+ * Returns: (transfer full): a session; its first message is OPENED, NO_NAMES or NOT_OPENED */
 ZookeeperSession *zookeeper_session_new(const ZookeeperSessionConfig *config);
 
-/**
- * zookeeper_session_close:
- * @timeout_ms: how long to wait for the end, 0 or more
- *
- * Ends the session, which deletes its ephemeral znodes if the server is reachable. wake() is not
+/* Ends the session, which deletes its ephemeral znodes if the server is reachable. wake() is not
  * called after the return. Takes some milliseconds, or seconds if the server hangs or a DNS lookup
  * is in progress. After @timeout_ms, the work continues in the background.
- */
+ * @timeout_ms: how long to wait for the end, 0 or more */
 void zookeeper_session_close(ZookeeperSession *self, gint64 timeout_ms);
 /* Ends the session without waiting. */
 void zookeeper_session_free(ZookeeperSession *self);
@@ -128,8 +118,8 @@ ZookeeperMessage *zookeeper_session_take(ZookeeperSession *self);
 gint64 zookeeper_session_timeout_ms(ZookeeperSession *self);
 
 /* Requests. Each returns a number, 1 or more. Requests are answered in order, each by one REPLY
- * with its number. If there is no connection, or if it is lost, the outcome is UNSURE. @watch: also
- * report CHANGED when the znode changes. */
+ * with the same number. If there is no connection, or if it is lost, the outcome is UNSURE. @watch:
+ * also report CHANGED when the znode changes. */
 
 guint64 zookeeper_session_get(ZookeeperSession *self, const char *path, gboolean watch);
 guint64 zookeeper_session_exists(ZookeeperSession *self, const char *path, gboolean watch);
@@ -162,6 +152,6 @@ typedef struct {
 
 #define ZOOKEEPER_MAX_WRITES 3
 
-/* Executes all of the writes, or none. */
+/* Executes all the writes, or none. */
 guint64 zookeeper_session_commit(ZookeeperSession *self, const ZookeeperWrite *writes,
 				 guint n_writes);

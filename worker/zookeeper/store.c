@@ -9,12 +9,10 @@
 #include "worker/zookeeper/reach-probe.h"
 #include "worker/zookeeper/session.h"
 
-/*
- * Each request of the registration (or of a tool) is a job. Its number is StoreMessage.request. A
+/* Each request of the registration (or of a tool) is a job. Its number is StoreMessage.request. A
  * job makes one or several requests to the session, whose numbers are ZookeeperMessage.request. It
  * is answered when all of them have been answered. When a connection is lost, its jobs end without
- * an answer.
- */
+ * an answer. */
 
 /* Maximum number of list reads that are in progress at once; further reads wait. */
 #define MAX_READS 256
@@ -47,8 +45,7 @@ typedef struct {
 
 /* Access checks */
 
-/*
- * Checks whether any client can write the znodes that the servers of a datacenter share: the root,
+/* Checks whether any client can write the znodes that the servers of a datacenter share: the root,
  * the znodes directly below it, and the datacenter including all reservations. This is for a server
  * with --zookeeper-auth, in case znodes were created without it. A client that can write a parent
  * can delete a reservation below it, so that another server would take a worker ID that is in use.
@@ -56,8 +53,7 @@ typedef struct {
  * common/zookeeper/znodes.h defines which znodes are open. Parents are read before their children,
  * so the reported znode is the highest open one. Nothing is changed. Claims are not read, because
  * they belong to their servers and end with them. A reservation whose ACL this server may not read
- * is skipped, because no server with its password takes this worker ID.
- */
+ * is skipped, because no server with its password can claim this worker ID. */
 typedef struct {
 	gboolean is_finished;
 	ZookeeperOutcome outcome; /* the outcome at the end: OK, or why the result is unknown */
@@ -319,7 +315,7 @@ static guint64 store_read(Store *store, const char *key, gboolean fresh)
 	if (self->session == NULL)
 		return answer_unsure(self);
 	job = job_new(self);
-	/* sync first, because this server of the ensemble may be behind the one that accepted the
+	/* sync first, because this ZooKeeper server may be behind the one that accepted the
 	 * write */
 	if (fresh)
 		expect_reply(self, job, zookeeper_session_sync(self->session, key), FOR_SYNC, key);
@@ -461,7 +457,7 @@ static StoreOutcome outcome_of(ZookeeperOutcome outcome)
 	return STORE_UNSURE;
 }
 
-/* Adds a record to the answer. @message: its data are moved to the record */
+/* Adds a record to the answer. @message: its data is moved to the record */
 static void add_record(const ZookeeperStore *self, StoreMessage *answer, const char *key,
 		       ZookeeperMessage *message)
 {
@@ -827,7 +823,7 @@ static gboolean store_find_why_down(Store *store, char **out_why)
 		*out_why =
 			g_strdup_printf("its name cannot be resolved (%s)", self->opening.unknown);
 	else if (self->opening.addresses == NULL && self->opening.session != NULL)
-		*out_why = g_strdup("its DNS lookup has not ended yet");
+		*out_why = g_strdup("its DNS lookup has not finished yet");
 	return TRUE;
 }
 
@@ -891,7 +887,7 @@ Store *zookeeper_store_new(const ZookeeperStoreConfig *config)
 		.name = "ZooKeeper",
 		.option = "--zookeeper",
 		.root_option = "another root (--zookeeper HOSTS/ROOT)",
-		.access_remedy = "give the user and password of the other servers with "
+		.access_remedy = "specify the user and password of the other servers with "
 				 "--zookeeper-auth",
 	};
 	self->servers = g_strdup(config->hosts->servers);

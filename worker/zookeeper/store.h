@@ -4,11 +4,9 @@
 #include "common/zookeeper/hosts.h"
 #include "worker/store.h"
 
-/*
- * A store in ZooKeeper: keys are paths of znodes, and ephemeral records are ephemeral sequential
- * znodes. It keeps a session open, and replaces a session that has expired or finds no server; it
- * then resolves the names again. Each change of the connection is logged.
- */
+/* A store in ZooKeeper: keys are paths of znodes, and ephemeral records are ephemeral sequential
+ * znodes. It keeps a session open. It replaces a session that has expired or finds no server, and
+ * then resolves the names again. Each change of the connection is logged. */
 
 typedef struct {
 	const ZookeeperHosts *hosts;

@@ -143,7 +143,7 @@ final class Bench {
     public static void main(String[] args) throws Exception {
         int rounds = parseRounds(args);
         if (rounds < 0) {
-            System.err.println("Bench: give --rounds N, 1 to " + MAX_ROUNDS);
+            System.err.println("Bench: use --rounds N, 1 to " + MAX_ROUNDS);
             System.exit(2);
         }
         double[][] nsPerId = new double[CASES.size()][rounds];

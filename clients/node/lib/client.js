@@ -30,7 +30,7 @@ class Snowflake {
   #expiry = new Alarm(() => this.#expire()); // at the first deadline of all calls, or before
   #deadline = 0; // the last one of all calls, of performance.now()
   #isRefilling = false;
-  #canPrefetch = true; // a refill that no call waits for is not tried again after a failure
+  #canPrefetch = true; // a refill for which no call is waiting is not retried after a failure
   #refills = 0;
   #isClosed = false;
 

@@ -81,7 +81,7 @@ const TWITTER = new Layout({
   epochMs: 1288834974657, timeBits: 41, datacenterBits: 5, workerBits: 5, sequenceBits: 12,
 });
 
-/** Returns [write, read] of a text form with `width` digits; `aliases` are accepted in their place. */
+/** Returns [write, read] for a text form with `width` digits; also reads `aliases` of digits. */
 function textForm(name, digits, width, aliases) {
   const base = BigInt(digits.length);
   const write = (id) => {

@@ -14,13 +14,13 @@ export interface TlsOptions {
 }
 
 export interface Options<Big extends boolean = boolean> {
-  /** Name by which servers count this program's IDs: a letter, then letters, digits and "-", at
+  /** Name under which servers count this program's IDs: a letter, then letters, digits and "-", at
    * most 256 characters. Default: the name of the script, without its suffix. */
   agent?: string;
   /** Time limit of each call, across all servers. Default: 3000. */
   timeoutMs?: number;
   /** How long the client waits for a server before it also tries the next one. For nearby servers,
-   * it waits only eight round trips, but at least 40 % of this time. Default: 250. */
+   * it waits only eight round trips, but at least 40% of this time. Default: 250. */
   attemptTimeoutMs?: number;
   /** How long the prefetched IDs should last. 0 disables prefetching. Default: 50. */
   prefetchMs?: number;
@@ -98,7 +98,7 @@ export class SnowflakeError extends Error {
   /** The last attempt at each endpoint, in order. */
   readonly attempts: Attempt[];
 }
-/** A server's clock is behind the IDs that it has issued, or outside the layout. */
+/** A server's clock is behind the IDs that it has issued, or outside the layout's range. */
 export class ClockError extends SnowflakeError {}
 /** A server has no worker ID, or no IDs left for the current time. */
 export class UnavailableError extends SnowflakeError {
@@ -147,7 +147,8 @@ export class Layout {
   /**
    * Returns the lowest ID at `from` and the highest at `to`, for WHERE id BETWEEN. Ticks that are
    * only partly in the time range are included. The time range can begin before the layout or end
-   * after it. Throws RangeError if it ends before it begins, or is completely outside the layout.
+   * after it. Throws RangeError if it ends before it begins, or is completely outside the
+   * layout's range.
    */
   range<Big extends boolean = false>(from: Date, to: Date, options?: { bigint?: Big }):
     [Id<Big>, Id<Big>];

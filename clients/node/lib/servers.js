@@ -50,7 +50,7 @@ class Servers {
   /**
    * Resolves to {runs, askedAt}: at least one ID, `count` at most. Resolves to undefined if a server
    * refuses the agent, at `deadline()`, which can move, and if all servers have failed while no call
-   * waits (`isAwaited()`).
+   * is waiting (`isAwaited()`).
    */
   async fetch(count, deadline, isAwaited) {
     this.#answer = this.refusal = undefined;

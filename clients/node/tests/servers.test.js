@@ -112,7 +112,7 @@ const GARBAGE = {
   'half a message': (call) => framed(call.ids().subarray(4, -6)),
   'a list of 2 billion': (call) => replaced(call.ids(), Buffer.from([12, 0, 0, 0, 1]),
     Buffer.from([12, 127, 255, 255, 255])),
-  'a name that is no text': (call) => replaced(call.ids(), Buffer.from(call.name),
+  'a name that is not text': (call) => replaced(call.ids(), Buffer.from(call.name),
     Buffer.alloc(call.name.length, 0xff)),
   'structs in structs': (call) => {
     const sequenceId = Buffer.alloc(4);

@@ -35,7 +35,7 @@ async function use(): Promise<void> {
     }
   }
   strings.close();
-  // @ts-expect-error: an ID is no number
+  // @ts-expect-error: an ID is not a number
   const number: number = await strings.nextId();
   const { prefetched, server }: { prefetched: number; server: string | undefined } = ours.stats();
   bigints[Symbol.dispose]();

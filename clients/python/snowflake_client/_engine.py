@@ -192,7 +192,7 @@ class Client:
     servers: HOST, HOST:PORT, [IPV6]:PORT, one of these after "tls:", or unix:/PATH. Several servers
         are given as a list, a comma-separated string, or snowflake://HOST:PORT,HOST:PORT;
         snowflakes:// selects TLS. Default: $SNOWFLAKE_SERVERS, or else 127.0.0.1:7609.
-    agent: the name by which servers count this program's IDs. Default: the name in sys.argv.
+    agent: the name under which servers count this program's IDs. Default: the name in sys.argv.
     timeout: time limit of each call in seconds, across all servers and retries.
     prefetch: how many seconds the prefetched IDs should last; 0 disables prefetching.
     max_age: the age in seconds at which prefetched IDs are discarded.

@@ -137,7 +137,7 @@ class ServerPool:
         self._attempt_at = 0.0  # when the last attempt began
         self.is_closed = False
         self.is_failing = False  # since the last fetch()
-        self.n_silent = 0  # calls of fetch() with timeouts since the last answer
+        self.n_silent = 0  # calls to fetch() with timeouts since the last answer
         self.requested_at = self.round_trip = 0.0
         self.requests = self.n_failures = self.failovers = 0
 

@@ -266,7 +266,7 @@ def connection_ended(is_silent: bool) -> Failure:
 
 
 def missing_bytes(data: bytes) -> int:
-    """Returns how many bytes of the frame are missing, at least. Negative: it is no frame."""
+    """Returns the minimum number of missing bytes of the frame. Negative: it is not a frame."""
     if len(data) < 4:
         return 4 - len(data)
     size = int.from_bytes(data[:4], "big", signed=True)

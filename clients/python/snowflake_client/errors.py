@@ -18,7 +18,7 @@ class SnowflakeError(Exception):
 
 
 class ClockError(SnowflakeError):
-    """A server's clock is behind the IDs that it has issued, or outside the layout."""
+    """A server's clock is behind the IDs that it has issued, or outside the layout's range."""
 
 
 class UnavailableError(SnowflakeError):

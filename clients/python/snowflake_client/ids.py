@@ -32,7 +32,7 @@ class Layout(NamedTuple):
         """Returns the parts of an ID. Raises ValueError if the layout has no such ID."""
         limit = 1 << self.time_bits + self._low_bits
         if not 0 <= number < limit:
-            raise ValueError(f"{number} is no ID of this layout: 0 to {limit - 1}")
+            raise ValueError(f"{number} is not an ID of this layout: 0 to {limit - 1}")
         ms = self.epoch_ms + (number >> self._low_bits) * self.time_unit_ms
         worker = number >> self.sequence_bits
         return Parts(_UNIX_EPOCH + timedelta(milliseconds=ms),
@@ -44,12 +44,12 @@ class Layout(NamedTuple):
         """Returns the lowest ID at `start` and the highest at `end`, for WHERE id BETWEEN. Ticks
         that are only partly in the time range are included. The time range can begin before the
         layout or end after it. Raises ValueError if it ends before it begins, or is completely
-        outside the layout."""
+        outside the layout's range."""
         first, last = self._tick(start), self._tick(end)
         if start > end:
             raise ValueError(f"the range ends at {end}, before it begins, at {start}")
         if last < 0 or first >= 1 << self.time_bits:
-            raise ValueError(f"{start} to {end} is outside the layout")
+            raise ValueError(f"{start} to {end} is outside the layout's range")
         last = min(last, (1 << self.time_bits) - 1)
         return max(first, 0) << self._low_bits, (last + 1 << self._low_bits) - 1
 
@@ -81,7 +81,7 @@ _CROCKFORD_ALIASES = str.maketrans("ILO", "110")
 
 def _write(number: int, digits: str, width: int) -> str:
     if not 0 <= number <= _MAX_ID:
-        raise ValueError(f"{number} is no ID: 0 to {_MAX_ID}")
+        raise ValueError(f"{number} is not an ID: 0 to {_MAX_ID}")
     text = ""
     for _ in range(width):
         number, digit = divmod(number, len(digits))
@@ -96,7 +96,7 @@ def _read(text: str, given: str, digits: str, width: int, name: str) -> int:
             number = number * len(digits) + digits.index(digit)
         if number <= _MAX_ID:
             return number
-    raise ValueError(f"{given[:40]!r} is no ID in {name}: 1 to {width} of its digits, at most "
+    raise ValueError(f"{given[:40]!r} is not an ID in {name}: 1 to {width} of its digits, at most "
                      f"{_write(_MAX_ID, digits, width)}")
 
 

@@ -256,7 +256,7 @@ class Fork(Programs):
         thread.start()
         self.wait_until(lambda: peer.calls)
         child = os.fork()
-        if child == 0:  # no call waits here, and the socket is closed
+        if child == 0:  # no call is waiting here, and the socket is closed
             engine = client._engine
             os._exit(1 if engine._waiters or engine.servers._connection else 0)
         self.assertEqual(os.waitpid(child, 0)[1], 0)

@@ -109,8 +109,8 @@ class Limits(Case):
         time = datetime(2020, 1, 1, tzinfo=timezone.utc)
         second = timedelta(seconds=1)
         for start, end, word in ((time, time - second, "before it begins"),
-                                 (utc(0), utc(1), "outside the layout"),
-                                 (utc(4e12), utc(4e12), "outside the layout"),
+                                 (utc(0), utc(1), "outside the layout's range"),
+                                 (utc(4e12), utc(4e12), "outside the layout's range"),
                                  (time.replace(tzinfo=None), time, "time zone")):
             with self.assertRaises(ValueError) as caught:
                 id_range(start, end)

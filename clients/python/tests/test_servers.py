@@ -109,7 +109,7 @@ def with_garbage():
         "a list of 2 billion": lambda call: framed(
             call.ids()[4:].replace(struct.pack("!i", call.count) + b"\x0a", b"\x7f\xff\xff\xff\x0a")
             [:-12]),
-        "a name that is no text": lambda call: framed(
+        "a name that is not text": lambda call: framed(
             call.ids()[4:].replace(call.name.encode(), b"\xff" * len(call.name))),
         "structs in structs": lambda call: framed(nested + b"\x0c\x00\x01" * 300000),
         "another sequence ID": lambda call: call.ids(sequence_id=call.sequence_id + 1),

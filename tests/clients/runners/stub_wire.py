@@ -27,7 +27,7 @@ KINDS = {"clock": "clock", "agent": "invalid-agent", "worker": "unavailable",
 
 
 class Broken(Exception):
-    """What came is no answer to the call; `is_end`: nothing came, the connection has ended."""
+    """What came is not an answer to the call; `is_end`: nothing came, the connection has ended."""
 
     def __init__(self, text, is_end=False):
         super().__init__(text)

@@ -441,7 +441,7 @@ static char *order_of(SnowflakeClient *client)
 	return g_string_free(order, FALSE);
 }
 
-/* Without a shuffle, servers are tried in their order. A random first server alone would give 8
+/* Without a shuffle, servers are tried in list order. A random first server alone would give 8
  * orders; a shuffle gives more. */
 TEST("/failover/shuffles-servers", shuffles_servers)
 {

@@ -182,7 +182,7 @@ TEST("/pool-buffer/more-threads-than-slots", test_more_threads_than_slots)
 	pool_buffer_free(hand);
 }
 
-/* Checks the buffer in the child of a fork. Returns the exit status, 0 on success. */
+/* Checks the buffer in a forked child. Returns the exit status, 0 on success. */
 static int look_as_child(PoolBuffer *hand, PoolSlot *slot)
 {
 	gint64 id = -1;

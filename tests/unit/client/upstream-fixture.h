@@ -15,7 +15,7 @@
 typedef struct {
 	pthread_mutex_t mutex;
 	pthread_cond_t changed;
-	guint64 round; /* counts the calls of changed() */
+	guint64 round; /* counts the calls to changed() */
 } UpstreamNews;
 
 #define UPSTREAM_NEWS_INIT                                                                         \
@@ -51,7 +51,7 @@ guint64 upstream_news_round(UpstreamNews *self);
 /* Waits until changed() is called after this round. */
 void upstream_news_wait(UpstreamNews *self, guint64 round);
 
-/* Waits until @condition is true. It is checked again only after each call of changed(), so
+/* Waits until @condition is true. It is checked again only after each call to changed(), so
  * changed() must be called for the change that the test waits for. */
 #define UPSTREAM_WAIT(fixture, condition)                                                          \
 	for (guint64 round_ = upstream_news_round(&(fixture)->news); !(condition);                 \

@@ -203,7 +203,7 @@ TEST("/log/report-suppressed", test_report_suppressed)
 	assert_matches(lines[1], TIME "error event=zookeeper-refused suppressed=2");
 }
 
-/* Each reason of an event has a limit of its own. */
+/* Each reason of an event has a separate limit. */
 TEST("/log/reasons", test_reasons)
 {
 	g_auto(GStrv) lines = NULL;

@@ -85,7 +85,7 @@ TEST("/tls-refusals/servers-certificate", test_servers_certificate)
 		&(CertificateWords){.name = "ids.example", .issuer = ca, .has_expired = TRUE});
 	const char *strangers =
 		certificate_new(&(CertificateWords){.name = "ids.example", .issuer = new_ca("b")});
-	/* its issuer is no CA */
+	/* its issuer is not a CA */
 	const char *misused =
 		certificate_new(&(CertificateWords){.name = "misused", .issuer = common});
 	const struct {

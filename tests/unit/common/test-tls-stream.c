@@ -24,7 +24,7 @@ static int peek_failure; /* the look fails with this errno; 0 if it does not fai
 static Line
 	*arriving; /* the look finds no byte, and these bytes arrive right after; NULL if none */
 
-/* The linker passes calls of recv() to this function. */
+/* The linker redirects calls to recv() to this function. */
 ssize_t __wrap_recv(int fd, void *bytes, size_t length, int flags);
 ssize_t __real_recv(int fd, void *bytes, size_t length, int flags);
 

@@ -209,10 +209,10 @@ TEST("/layout/parse-refuses", test_parse_refuses)
 		const char *message;
 	} cases[] = {
 		{"", "unknown layout \"\"; use twitter, machine-10, uid-generator, "
-		     "uid-generator-28, discord, instagram, js-safe, or give all six fields"},
+		     "uid-generator-28, discord, instagram, js-safe, or specify all six fields"},
 		{"Twitter",
 		 "unknown layout \"Twitter\"; use twitter, machine-10, uid-generator, "
-		 "uid-generator-28, discord, instagram, js-safe, or give all six fields"},
+		 "uid-generator-28, discord, instagram, js-safe, or specify all six fields"},
 		{"epoch_ms=0,tick_ms=1,time_bits=41,datacenter_bits=5,worker_bits=5",
 		 "a layout needs six fields; sequence_bits is missing"},
 		{"epoch_ms=0,tick_ms=1,time_bits=41,datacenter_bits=5,worker_bits=5,sequence_bits="
@@ -340,21 +340,24 @@ TEST("/layout/encode-refuses", test_encode_refuses)
 	} cases[] = {
 		{&LAYOUT_TWITTER,
 		 {1288834974656, 0, 0, 0},
-		 "time 1288834974656 ms is outside the layout, 1288834974657 to 3487858230208"},
+		 "time 1288834974656 ms is outside the layout's range, 1288834974657 to "
+		 "3487858230208"},
 		{&LAYOUT_TWITTER,
 		 {3487858230209, 0, 0, 0},
-		 "time 3487858230209 ms is outside the layout, 1288834974657 to 3487858230208"},
+		 "time 3487858230209 ms is outside the layout's range, 1288834974657 to "
+		 "3487858230208"},
 		{&LAYOUT_TWITTER,
 		 {G_MININT64, 0, 0, 0},
-		 "time -9223372036854775808 ms is outside the layout, 1288834974657 to "
+		 "time -9223372036854775808 ms is outside the layout's range, 1288834974657 to "
 		 "3487858230208"},
 		{&LAYOUT_TWITTER,
 		 {G_MAXINT64, 0, 0, 0},
-		 "time 9223372036854775807 ms is outside the layout, 1288834974657 to "
+		 "time 9223372036854775807 ms is outside the layout's range, 1288834974657 to "
 		 "3487858230208"},
 		{&uid_generator,
 		 {1474300800000 + 536870912000, 0, 0, 0},
-		 "time 2011171712000 ms is outside the layout, 1474300800000 to 2011171711999"},
+		 "time 2011171712000 ms is outside the layout's range, 1474300800000 to "
+		 "2011171711999"},
 		{&LAYOUT_TWITTER,
 		 {1700000000000, 32, 0, 0},
 		 "datacenter ID 32 does not fit the layout, which allows 0 to 31"},
@@ -499,7 +502,7 @@ TEST("/layout/range", test_range)
 		{&LAYOUT_TWITTER, twitter + 1, twitter + 1, 4194304, 8388607},
 		{&LAYOUT_TWITTER, twitter + 1, twitter + 2, 4194304, 12582911},
 		{&LAYOUT_TWITTER, last, last, G_MAXINT64 - 4194303, G_MAXINT64},
-		/* times outside the layout have no IDs */
+		/* times outside the layout's range have no IDs */
 		{&LAYOUT_TWITTER, 0, twitter, 0, 4194303},
 		{&LAYOUT_TWITTER, G_MININT64, G_MAXINT64, 0, G_MAXINT64},
 		{&LAYOUT_TWITTER, last, last + 1, G_MAXINT64 - 4194303, G_MAXINT64},
@@ -534,9 +537,11 @@ TEST("/layout/range-refuses", test_range_refuses)
 		{1700000000001, 1700000000000,
 		 "the span ends at 1700000000000 ms, before it begins, at 1700000000001 ms"},
 		{0, 1288834974656,
-		 "time 1288834974656 ms is outside the layout, 1288834974657 to 3487858230208"},
+		 "time 1288834974656 ms is outside the layout's range, 1288834974657 to "
+		 "3487858230208"},
 		{3487858230209, 3487858230210,
-		 "time 3487858230209 ms is outside the layout, 1288834974657 to 3487858230208"},
+		 "time 3487858230209 ms is outside the layout's range, 1288834974657 to "
+		 "3487858230208"},
 	};
 
 	for (gsize i = 0; i < G_N_ELEMENTS(cases); i++) {

@@ -162,7 +162,7 @@ static void read_all(int fd, void *out_bytes, gsize n_bytes)
 	}
 }
 
-/* Draws @FEW numbers in a child of a fork, and sends them to the parent. */
+/* Draws @FEW numbers in a forked child, and sends them to the parent. */
 static void draw_in_child(guint64 out_numbers[static FEW])
 {
 	int fds[2];

@@ -360,7 +360,7 @@ TEST("/load-driver/errors", errors_are_reported)
 		{{.reply = HEAD "\x80\0\0\0\0\0\0\1", .reply_bytes = 34},
 		 "*: a number below 1",
 		 LOAD_ERROR_WRONG},
-		/* more replies than calls: the second is no reply to anything */
+		/* more replies than calls: the second replies to no call */
 		{{.reply = GOOD "\0" GOOD, .reply_bytes = 68},
 		 "*: bytes that are not a reply, with 0 calls in flight",
 		 LOAD_ERROR_WRONG},

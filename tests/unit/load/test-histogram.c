@@ -42,7 +42,7 @@ TEST("/load-histogram/ends", test_ends)
 	g_assert_cmpuint(load_histogram_quantile(histogram, 1), ==, G_MAXUINT64);
 }
 
-/* 1 to 100 are exact: below 2^LOAD_HISTOGRAM_SUB_BITS each value has a bucket of its own. */
+/* 1 to 100 are exact: below 2^LOAD_HISTOGRAM_SUB_BITS each value has its own bucket. */
 TEST("/load-histogram/quantiles", test_quantiles)
 {
 	static const struct {

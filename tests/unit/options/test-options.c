@@ -375,8 +375,8 @@ static const struct {
 	{"--datacenter-id 1 --layout uid-generator",
 	 "datacenter ID 1 does not fit the layout, which allows 0"},
 	{"--worker-id 4294967296", "worker ID 4294967296 does not fit"},
-	{"--sequence-start 4097", "sequence-start: 4097 is above 4096"},
-	{"--sequence-start 8193 --layout uid-generator", "sequence-start: 8193 is above 8192"},
+	{"--sequence-start 4097", "sequence-start: 4097 exceeds 4096, "},
+	{"--sequence-start 8193 --layout uid-generator", "sequence-start: 8193 exceeds 8192, "},
 	{"--threads \x1b[31m", "--threads: \"\\x1b[31m\" is not"},
 	/* words instead of numbers */
 	{"--worker-id MAC", "--worker-id: \"MAC\" is not a whole number, 0 to the layout's "
@@ -426,7 +426,7 @@ static const struct {
 	 "--audit-log: \"file:/a\\x0ab\" is given twice; remove one"},
 	{"--audit-queue=65535", "--audit-queue: \"65535\" is not a whole number, "},
 	/* relays */
-	{"--relay=", "--relay: no server is given; give"},
+	{"--relay=", "--relay: no server is given; specify"},
 	{"--relay a,", "--relay: an entry is empty"},
 	{"--relay ,a", "--relay: an entry is empty"},
 	{"--relay a,,b", "--relay: an entry is empty"},
@@ -820,7 +820,7 @@ static void assert_no_number(const OptionSpec *spec, const char *text)
 	g_assert_cmpstr(error->message, ==, message);
 }
 
-/* Tries both ends of every range, one past each end, and texts that are no number. */
+/* Tries both ends of every range, one past each end, and strings that are not numbers. */
 TEST("/options/number-ranges", test_numbers)
 {
 	static const char *const BAD[] = {

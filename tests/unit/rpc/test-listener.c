@@ -277,7 +277,7 @@ TEST("/listener/local-in-use", test_local_in_use)
 	g_assert_cmpint(g_unlink(crowded), ==, 0);
 }
 
-/* The socket file of a killed server is replaced; a file that is no socket is not. */
+/* The socket file of a killed server is replaced; a file that is not a socket is kept. */
 TEST("/listener/local-left-behind", test_local_left_behind)
 {
 	g_autofree char *file = in_directory("ids"), *elsewhere = in_directory("elsewhere");

@@ -41,7 +41,7 @@ static StreamStatus client_send(Client *self)
 	return status;
 }
 
-/* Appends @count calls of get_id in framed strict, with sequence IDs from @first on. */
+/* Appends @count calls to get_id in framed strict, with sequence IDs from @first on. */
 static void client_append_calls(Client *self, gint32 first, guint count)
 {
 	for (guint i = 0; i < count; i++)

@@ -12,7 +12,7 @@
  * @framing, and most often in the strict protocol. */
 void calls_append(GRand *random, WireForm framing, GByteArray *out);
 
-/* Appends @count good calls of get_id, as clients send them in a row. */
+/* Appends @count good calls to get_id, as clients send them in a row. */
 void calls_append_row(GRand *random, WireForm form, guint count, GByteArray *out);
 
 /* Changes, removes, inserts or repeats a few bytes. */

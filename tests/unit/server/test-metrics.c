@@ -5,7 +5,7 @@
 #include "server/metrics.h"
 #include "tests/unit/unit-test.h"
 
-/* The manual has an entry for each counter, in their order, and for nothing else. */
+/* The manual has an entry for each counter, in order, and for nothing else. */
 TEST("/metrics/manual", test_manual)
 {
 	g_autofree char *path =

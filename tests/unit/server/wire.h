@@ -44,5 +44,5 @@ GByteArray *wire_agent(WireForm form, const char *agent);
 /* Appends @message to @out, in a frame if @form has one. */
 void wire_append(WireForm form, const GByteArray *message, GByteArray *out);
 
-/* Appends a complete, valid call of get_id. */
+/* Appends a complete, valid call to get_id. */
 void wire_get_id(WireForm form, gint32 seqid, const char *agent, GByteArray *out);

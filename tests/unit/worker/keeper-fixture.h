@@ -31,7 +31,7 @@ typedef struct {
 	FakeRegistry fake;
 	gboolean reclaim; /* reclaims after a step back */
 	Keeper *keeper;
-	_Atomic guint changes;    /* calls of changed() */
+	_Atomic guint changes;    /* calls to changed() */
 	_Atomic KeeperState told; /* state at the last of them */
 } Server;
 

@@ -25,9 +25,11 @@ TEST("/keeper-clock/outside", test_clock_outside)
 		const char *range;
 	} CASES[] = {
 		{&LAYOUT_TWITTER, -20 * YEAR_NS, 0,
-		 "outside the layout, 2010-11-04T01:42:54.657Z to 2080-07-10T17:30:30.208Z"},
+		 "outside the layout's range (2010-11-04T01:42:54.657Z to "
+		 "2080-07-10T17:30:30.208Z)"},
 		{&ENDED, 0, -30 * YEAR_NS,
-		 "outside the layout, 1970-01-01T00:00:00.000Z to 2004-11-03T19:53:47.775Z"},
+		 "outside the layout's range (1970-01-01T00:00:00.000Z to "
+		 "2004-11-03T19:53:47.775Z)"},
 	};
 
 	for (guint i = 0; i < G_N_ELEMENTS(CASES); i++) {
@@ -67,7 +69,7 @@ TEST("/keeper-clock/outside-while-serving", test_clock_outside_while_serving)
 
 	server_init_serving(&server);
 	offset_ns = leave_range(&server);
-	assert_logged(LOG_WORKER_WAITING, 1, "is outside the layout, ");
+	assert_logged(LOG_WORKER_WAITING, 1, "is outside the layout's range (");
 	system_clock_set_offset_ns(&server.clock, offset_ns);
 	WAIT_FOR(server_state(&server) == KEEPER_SERVING);
 	last = server_draw_in_time(&server);

@@ -348,7 +348,7 @@ static void check_stops_while_claiming(int cancel_code)
 	g_assert_cmpuint(server.fake.claims, ==, 1);
 	assert_logged(LOG_STATE, 1, "from=starting to=stopped");
 	error = keeper_error(server.keeper);
-	g_assert_no_error(error); /* a requested stop is no error */
+	g_assert_no_error(error); /* a requested stop is not an error */
 	g_assert_cmpuint(server.fake.releases, ==, cancel_code == WORKS);
 	if (cancel_code == WORKS) {
 		g_assert_cmpint(server.fake.last_tick, ==,

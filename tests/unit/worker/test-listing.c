@@ -148,7 +148,7 @@ TEST("/listing/judge", test_judge)
 		{"it does not parse", 7, NULL, WORKER_ID_DAMAGED, LAST},
 		{"this user and password cannot read it", 8, NULL, WORKER_ID_DAMAGED, LAST},
 		{"it has no record", 9, NULL, WORKER_ID_FREE, -1},
-		{"its owner names one outside the layout", 10, NULL, WORKER_ID_QUARANTINED, 2000},
+		{"its owner names an ID outside the layout", 10, NULL, WORKER_ID_QUARANTINED, 2000},
 		{"its owner's claim does not parse", 11, NULL, WORKER_ID_HELD, 2000},
 	};
 	g_autoptr(DatacenterListing) listing = make_listing(CLAIMS, RECORDS, NO_FLOOR);

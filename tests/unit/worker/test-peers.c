@@ -22,8 +22,8 @@
 #define WORKER_INSANITY                                                                            \
 	"worker ID mismatch: the server at host-0:7609 reports 6, but its claim contains 5; "
 #define DATACENTER_INSANITY                                                                        \
-	"datacenter ID mismatch: the server at host-0:7609 reports 4, but its claim is in "        \
-	"datacenter 3"
+	"datacenter ID mismatch: the server at host-0:7609 reports 4, but its claim is in this "   \
+	"server's datacenter, 3; "
 
 /* Peer i is claimed by nonce "i", at "host-i:7609". */
 static GPtrArray *make_peers(guint n, const gint worker_ids[])
@@ -111,7 +111,7 @@ static const struct {
 	{1, {10}, 0, -10},
 	{1, {11}, 11, -11},
 	{1, {-11}, -11, 11},
-	/* one wrong clock of two is no contradiction; two are, and the nearer one counts */
+	/* one wrong clock of two is not a contradiction; two are, and the nearer one counts */
 	{2, {0, 3600}, 0, -3600},
 	{2, {-3600, 0}, 0, 3600},
 	{2, {11, 3600}, 11, -3600},
@@ -219,7 +219,7 @@ TEST("/peer-report/only-the-same-contradiction-confirms", test_only_the_same_con
 
 /* Asking */
 
-/* Counts the calls of done() or wake(). */
+/* Counts the calls to done() or wake(). */
 typedef struct {
 	pthread_mutex_t mutex;
 	pthread_cond_t changed;
@@ -392,7 +392,8 @@ TEST("/peer-check/contradictions", test_contradictions)
 		const char *message; /* text of the last contradiction; NULL if none */
 	} CASES[] = {
 		{answer_as_server, NULL, 3, 8, 0, " reports 7, but its claim contains 8; "},
-		{answer_as_server, NULL, 4, 7, 0, " reports 3, but its claim is in datacenter 4, "},
+		{answer_as_server, NULL, 4, 7, 0,
+		 " reports 3, but its claim is in this server's datacenter, 4; "},
 		/* HANG_GUARD_MS limits the time between the two readings */
 		{answer_as_server, NULL, 3, 7, 3600000, " ms ahead of the median of 1 server "},
 		{answer_as_server, NULL, 3, 7, -3600000, " ms behind the median of 1 server "},

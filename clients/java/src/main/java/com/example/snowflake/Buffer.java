@@ -6,7 +6,7 @@ import java.util.ArrayDeque;
 /** The prefetched IDs of a client, whose lock guards them. Callers pass the time, in nanoseconds.
  * docs/reference/prefetch.md has the rule. */
 final class Buffer {
-	static final long NONE = -1; // is no ID
+	static final long NONE = -1; // not an ID
 	private static final int GROWTH = 4; // at most, from one target to the next
 	private static final double NS_PER_S = 1e9;
 
@@ -87,8 +87,8 @@ final class Buffer {
 	}
 
 	/** Returns how many IDs to request now, 1 or more: the buffer should last for the prefetch time and
-	 * two round trips, at the rate since the last call of this. If that is less than one ID in maxAge,
-	 * the buffer stays empty. */
+	 * two round trips, at the rate since this method was last called. If that is less than one
+	 * ID in maxAge, the buffer stays empty. */
 	int wanted(long roundTripNs, long nowNs) {
 		double rate = measuredNs == 0 ? 0 // IDs a second
 			: taken / Math.max((nowNs - measuredNs) / NS_PER_S, 1e-6);

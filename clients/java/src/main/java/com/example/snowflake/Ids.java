@@ -29,8 +29,8 @@ public final class Ids {
 	 * @param from the first instant
 	 * @param to the last instant
 	 * @return the range
-	 * @throws IllegalArgumentException if the span is empty or completely outside the layout
-	 * */
+	 * @throws IllegalArgumentException if the span is empty, or completely outside the
+	 * layout's range */
 	public static Layout.Range range(Instant from, Instant to) {
 		return Layout.TWITTER.range(from, to);
 	}

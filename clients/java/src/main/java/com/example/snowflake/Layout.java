@@ -78,7 +78,7 @@ public record Layout(long epochMs, int timeBits, int datacenterBits, int workerB
 	 * @param to the last instant
 	 * @return the range
 	 * @throws IllegalArgumentException if the span ends before it begins, or is completely
-	 * outside the layout */
+	 * outside the layout's range */
 	public Range range(Instant from, Instant to) {
 		long first = tick(from);
 		long last = Math.min(tick(to), mask(timeBits));
@@ -87,7 +87,8 @@ public record Layout(long epochMs, int timeBits, int datacenterBits, int workerB
 			throw new IllegalArgumentException("the span ends at " + to + ", before it begins, at "
 				+ from);
 		if (last < 0 || first > mask(timeBits))
-			throw new IllegalArgumentException(from + " to " + to + " is outside the layout");
+			throw new IllegalArgumentException(from + " to " + to
+					+ " is outside the layout's range");
 		return new Range(Math.max(first, 0) << lowBits(), last << lowBits() | mask(lowBits()));
 	}
 

@@ -19,7 +19,7 @@ import java.util.stream.Stream;
  *
  * It tries the endpoints one after the other. If one fails, or does not answer soon, the next one is
  * tried; the slow one can still answer, and the first answer wins. While all fail, each is tried again
- * after its backoff, until an answer comes or no call waits.
+ * after its backoff, until an answer comes or no call is waiting.
  *
  * Each request has a thread, which makes the next request if its own fails. If it is slow, its timer
  * starts a thread that makes the next one. The client's lock guards all fields. */
@@ -169,7 +169,7 @@ final class Refill {
 
 	private final Snowflake client;
 	private final int count; // IDs to request
-	private final long untilNs; // when it ends if no call waits
+	private final long untilNs; // when it ends if no call is waiting
 	private final Set<Request> requests = new LinkedHashSet<>();
 	private final Condition changed; // for the thread that is pausing
 	boolean isPausing;

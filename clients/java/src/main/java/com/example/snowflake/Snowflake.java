@@ -325,7 +325,7 @@ public final class Snowflake implements IdSource {
 		afterUnlock.add(() -> options.onFailure().accept(failure.at(endpoint)));
 	}
 
-	/** Unlocks the client, and then runs code of the program in a thread that no call waits for. */
+	/** Unlocks the client. Then runs the program's code in a thread for which no call waits. */
 	void unlock() {
 		List<Runnable> tasks = afterUnlock;
 		boolean isUsed = !tasks.isEmpty();

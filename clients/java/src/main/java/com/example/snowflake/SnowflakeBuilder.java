@@ -41,8 +41,8 @@ public final class SnowflakeBuilder {
 				servers.add(one.strip());
 	}
 
-	/** Sets the name by which servers count this program's IDs. Default: the name of the main
-	 * class or jar.
+	/** Sets the name under which servers count this program's IDs. Default: the name of the
+	 * main class or jar.
 	 *
 	 * @param name a letter, then letters, digits and "-", at most 256 characters
 	 * @return this */

@@ -10,7 +10,7 @@ import java.util.function.Supplier;
 final class Waiter {
 	final long[] ids;
 	int found; // IDs that it has
-	final boolean isSingle; // a call of nextId()
+	final boolean isSingle; // a call to nextId()
 	final long beganNs;
 	final long deadlineNs;
 	Supplier<SnowflakeException> error; // null: none

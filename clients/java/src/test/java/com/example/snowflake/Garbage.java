@@ -38,7 +38,7 @@ final class Garbage {
 		all.put("a list of 2 billion", Garbage::hugeList);
 		all.put("a name of 2 GB", call -> ByteBuffer.wrap(call.ids())
 			.putInt(NAME_AT - HEADER_BYTES, Integer.MAX_VALUE).array());
-		all.put("a name that is no text", call -> {
+		all.put("a name that is not text", call -> {
 			byte[] frame = call.ids();
 			Arrays.fill(frame, NAME_AT, NAME_AT + call.name().length(), (byte) 0xff);
 			return frame;
