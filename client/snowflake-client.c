@@ -470,7 +470,7 @@ static gboolean advance_resolution(SnowflakeClient *self, Attempt *attempt, gint
 static void begin_attempt(SnowflakeClient *self, Attempt *attempt, gint64 now_us)
 {
 	gint64 left_us = client_limit_end_us(self->limit) - now_us;
-	g_autoptr(GPtrArray) addresses = g_ptr_array_new();
+	g_autoptr(GPtrArray) addresses = NULL;
 	Server *server = attempt->server;
 
 	server->is_tried = TRUE;
@@ -500,6 +500,7 @@ static void begin_attempt(SnowflakeClient *self, Attempt *attempt, gint64 now_us
 			     now_us);
 		return;
 	}
+	addresses = g_ptr_array_new();
 	g_ptr_array_add(addresses, server->address);
 	fork_guard_lock();
 	attempt->resolution = resolution_new(addresses, attempt->fd);

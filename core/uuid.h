@@ -75,7 +75,7 @@ typedef struct {
 	const Clock *clock;
 	pthread_mutex_t mutex; /* protects the members below */
 	gint64 last_ms;        /* time of the last draw; -1 if there is none */
-	Uuid last;             /* the last ULID; of UUIDs, its low half is the last counter */
+	Uuid last;             /* the last ULID; for UUIDs, only low is used: the last counter */
 	guint fork_generation; /* process that drew last, see random_fork_generation() */
 } UuidGenerator;
 

@@ -86,14 +86,17 @@ gboolean ctl_notes_add_conflicts(CtlNotes *self, const GPtrArray *workers)
 
 		for (guint j = 0; j < i; j++) {
 			const CtlWorker *other = workers->pdata[j];
-			g_autofree char *name = ctl_worker_address(worker);
-			g_autofree char *other_name = ctl_worker_address(other);
-			g_autofree char *conflict =
-				worker_conflict_describe(&worker->said, &other->said, other_name);
+			g_autofree char *name = NULL;
+			g_autofree char *other_name = NULL;
+			g_autofree char *conflict = NULL;
 			g_autoptr(GError) failure = NULL;
 
-			if (conflict == NULL)
+			if (!worker_conflict_exists(&worker->said, &other->said))
 				continue;
+			name = ctl_worker_address(worker);
+			other_name = ctl_worker_address(other);
+			conflict =
+				worker_conflict_describe(&worker->said, &other->said, other_name);
 			failure = g_error_new(G_IO_ERROR, G_IO_ERROR_EXISTS, "%s: %s", name,
 					      conflict);
 			ctl_notes_add_failure(self, failure);

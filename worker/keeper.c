@@ -336,6 +336,7 @@ static SnowflakeClientWorker *copy_worker(const Keeper *self, const SnowflakeCli
 
 	copy->reserved_until_ms = end_unless_past_ms(self, worker->reserved_until_ms, time_ms);
 	copy->as_of_ms = time_ms;
+	g_free(copy->registry_id);
 	copy->registry_id = g_strdup(self->status.registry_id);
 	g_free(copy->state);
 	copy->state = g_strdup(keeper_state_name(

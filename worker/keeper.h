@@ -125,30 +125,20 @@ gint64 keeper_round_age_ms(Keeper *self);
  * retry makes sense, 1 or more */
 gint64 keeper_demand(Keeper *self);
 
-/**
- * keeper_get_workers:
- * @max_age_ms: the maximum age of the list; values below 200 count as 200
- * @may_wait: if %FALSE, returns an older list instead of waiting
- * @out_workers: (out) (transfer full) (element-type SnowflakeClientWorker): copies; untouched
- *   unless %TRUE
- * @out_as_of_ms: (out): the time of the list, since the Unix epoch, by the current clock; untouched
- *   unless %TRUE
- *
- * Lists all workers in the registry, including this one after its claim. The list is empty if the
+/* Lists all workers in the registry, including this one after its claim. The list is empty if the
  * registry is not shared. If the last list is too old, another one is requested: call again after
  * changed(). The last list is returned if the registry is silent for 300 ms, if no list arrives
  * within 2 s, or if this server is stopping. The keeper also requests a list regularly, so that
  * there is a recent one when the registry is unreachable.
- * @max_age_ms: the maximum age of the list; values below 200 count as 200 @may_wait: if %FALSE,
- * returns an older list instead of waiting
+ * @max_age_ms: the maximum age of the list; values below 200 count as 200
+ * @may_wait: if %FALSE, returns an older list instead of waiting
  * @out_workers: (out) (transfer full) (element-type SnowflakeClientWorker): copies; untouched
  * unless %TRUE
  * @out_as_of_ms: (out): the time of the list, since the Unix epoch, by the current clock; untouched
  * unless %TRUE
  * Returns: %TRUE; %FALSE without an error if a list is expected soon; %FALSE with
  * REGISTRY_ERROR_FAILED set if there has never been a list, and none has arrived within 2 s, or if
- * none will arrive. The first call after a second requests it again
- */
+ * none will arrive. The next call after a second requests it again */
 gboolean keeper_get_workers(Keeper *self, gint64 max_age_ms, gboolean may_wait,
 			    GPtrArray **out_workers, gint64 *out_as_of_ms, GError **error);
 

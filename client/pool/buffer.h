@@ -114,8 +114,8 @@ void pool_buffer_set_oldest(PoolBuffer *self, guint64 oldest);
  * thread. */
 void pool_buffer_update_share(PoolBuffer *self);
 
-/* Returns what the buffer knows of the statistics. Can be called from any thread. IDs that are
- * taken during the call may be counted twice, or not at all. */
+/* Returns the statistics that the buffer counts; the other members are 0. Can be called from any
+ * thread. IDs that are taken during the call may be counted twice, or not at all. */
 SnowflakePoolStatistics pool_buffer_count(const PoolBuffer *self);
 
 /* Returns: the current round, for pool_wait_for(). From now on, new IDs wake the thread. */

@@ -395,8 +395,8 @@ static void handle_probe(PoolFleet *self, PoolServer **server, gint64 now_us)
 
 	if (excluded_until_us > now_us) {
 		set_server_failure(self, endpoint, SNOWFLAKE_CLIENT_ERROR_PROTOCOL,
-				   "excluded: another address of the same process sent IDs that "
-				   "are not unique");
+				   "excluded: the same process was excluded at another address, "
+				   "because its IDs are not unique");
 		pool_endpoints_exclude(self->endpoints, endpoint, excluded_until_us);
 		drop_server(self, server, now_us, 0);
 		return;

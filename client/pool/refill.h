@@ -31,7 +31,7 @@ gboolean pool_refill_has_descriptors(const PoolRefill *self);
  * from any thread. Makes a system call unless the thread has already been woken. */
 void pool_refill_wake(PoolRefill *self);
 
-/* Adds the statistics. Can be called from any thread. */
+/* Gets the statistics. Can be called from any thread. */
 void pool_refill_get_statistics(const PoolRefill *self, SnowflakePoolStatistics *out_statistics);
 
 /* Runs one pass of the thread, without waiting. For the thread itself, or for a program that

@@ -78,6 +78,9 @@ func (r *refill) tryHere(a *attempt, deadline time.Time) bool {
 	for _, other := range []time.Time{a.slowAt, deadline} {
 		limit = min(limit, other.Sub(a.began))
 	}
+	if limit <= 0 {
+		return false // nothing would be sent, but the next request would wait for a reply
+	}
 	c.lock.Unlock()
 	runs, failed := a.conn.request(c.options.Agent, r.count, limit)
 	c.lock.Lock()

@@ -107,10 +107,13 @@ typedef struct {
 static gpointer run_load(gpointer data)
 {
 	Load *self = data;
+	g_autoptr(GError) error = NULL;
 
 	/* while the node has no IDs, a draw waits for them */
-	while (!g_atomic_int_get(&self->stop))
-		draw_some(self->node, MOST, self->runs, NULL);
+	while (!g_atomic_int_get(&self->stop) &&
+	       (draw_some(self->node, MOST, self->runs, &error) ||
+		g_error_matches(error, SNOWFLAKE_NODE_ERROR, SNOWFLAKE_NODE_ERROR_UNAVAILABLE)))
+		g_clear_error(&error);
 	return NULL;
 }
 

@@ -84,8 +84,10 @@ static gboolean test_path(const char *path, GFileTest test)
 /* Sets @error from errno. Returns: %FALSE */
 static gboolean fail_call(const char *what, const char *path, GError **error)
 {
+	int code = errno;
+
 	return text_set_error(error, REGISTRY_ERROR, REGISTRY_ERROR_FAILED, "cannot %s %s: %s",
-			      what, path, g_strerror(errno));
+			      what, path, g_strerror(code));
 }
 
 static gboolean fail_file(const StateDirectory *self, const char *what, const char *name,

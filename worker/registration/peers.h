@@ -98,13 +98,10 @@ typedef struct {
 	gpointer user_data;
 } PeerCheckConfig;
 
-/* Begins to ask.
+/* Starts the check.
  * @peers: (transfer full) (element-type Peer): does not contain this server; its free function is
  * peer_free()
- * @config: copied
- *
- * Starts the check.
- */
+ * @config: copied */
 PeerCheck *peer_check_new(GPtrArray *peers, const PeerCheckConfig *config);
 
 /* Frees the check. Can be called at any time. Does not wait. */

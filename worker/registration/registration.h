@@ -47,13 +47,8 @@ typedef struct {
 } RegistrationConfig;
 
 /* Does not connect before the first claim. free() ends the session, which deletes the claim record;
- * it waits for this for at most 2 s.
+ * it waits at most 2 s for that.
  * @store: (transfer full)
  * @config: copied, except the clock
- *
- * Does not connect before the first claim. free() ends the session, which deletes the claim record;
- * it waits at most 2 s for that.
- *
- * Returns: (transfer full): a registry that stores reservations in @store
- */
+ * Returns: (transfer full): a registry that stores reservations in @store */
 Registry *registration_new(Store *store, const RegistrationConfig *config);

@@ -10,7 +10,7 @@
 
 /* Whether a worker ID with a record can be claimed. FREE_OWN means that it is free, but its record
  * names this server, which does not hold it: the record was set back, or comes from an abandoned
- * write. */
+ * write. The first two can be claimed. */
 typedef enum { FREE, FREE_OWN, HELD, QUARANTINED, DAMAGED } Availability;
 
 static Availability availability_of(const ListedReservation *reservation,

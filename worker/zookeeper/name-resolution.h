@@ -6,15 +6,11 @@
 /* Resolves the names of ZooKeeper's servers. ZooKeeper's client would resolve them repeatedly, in
  * any of its threads, so it gets only addresses. */
 
-/* Resolves all names, one after the other. Blocks, for tens of seconds if no name server answers.
- * For a name that cannot be resolved, uses its addresses in @known.
+/* Resolves all names, one after the other. Blocks, possibly for tens of seconds if no name server
+ * answers. For a name that cannot be resolved, uses its addresses in @known.
  * @servers: "host:port,..."; each is split at its last colon, as by ZooKeeper's client
  * @known: (nullable): the last result for @servers
  * @out_unknown: (out) (transfer full) (nullable): the names that cannot be resolved, and why
- *
- * Resolves all names, one after the other. Blocks, possibly for tens of seconds if no name server
- * answers. For a name that cannot be resolved, uses its addresses in @known.
- *
  * Returns: (transfer full) (nullable): the addresses of each server, "address:port,...", or "";
  * %NULL if there are none at all */
 GStrv name_resolution_look_up(const char *servers, const GStrv known, char **out_unknown);

@@ -115,7 +115,7 @@ class Typed(Case):
 
     @unittest.skipUnless(importlib.util.find_spec("mypy"), "mypy is not installed")
     def test_mypy(self):
-        """That of Debian."""
+        """The mypy that Debian packages."""
         run(sys.executable, "-m", "mypy", "--strict", "--python-version", "3.10", ".",
             cwd=self.place)
 

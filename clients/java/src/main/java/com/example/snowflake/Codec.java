@@ -117,10 +117,10 @@ final class Codec {
 
 		check(method.isBatch() ? result instanceof List : result instanceof Long, "no result");
 		for (Object one : result instanceof List<?> list ? list : List.of(result))
-			if (one instanceof Map<?, ?> run)
+			if (method == Method.GET_ID_RUNS && one instanceof Map<?, ?> run)
 				extend(found, get(run, 1, 0L), get(run, 2, 0));
 			else
-				extend(found, one instanceof Long id ? id : 0, 1);
+				extend(found, method != Method.GET_ID_RUNS && one instanceof Long id ? id : 0, 1);
 		return found;
 	}
 
@@ -169,7 +169,7 @@ final class Codec {
 		return fields;
 	}
 
-	/** Reads a value. That of a map is a list of its keys and values. */
+	/** Reads a value. A map and a set are arrays, so they are not taken for lists. */
 	private Object value(byte type, int depth) throws ProtocolException {
 		check(depth <= MAX_DEPTH, "values are nested too deeply");
 		return switch (type) {
@@ -180,18 +180,23 @@ final class Codec {
 		case DOUBLE -> in.getDouble();
 		case STRING -> text();
 		case STRUCT -> struct(depth);
-		case MAP -> list(depth, in.get(), in.get());
-		case SET, LIST -> list(depth, in.get());
+		case MAP -> list(depth, in.get(), in.get()).toArray();
+		case SET -> list(depth, in.get()).toArray();
+		case LIST -> list(depth, in.get());
 		default -> throw new ProtocolException("a value of type " + type);
 		};
 	}
 
+	/** Reads a list, but keeps only one element more than any call for IDs can return. */
 	private List<Object> list(int depth, byte... types) throws ProtocolException {
 		List<Object> values = new ArrayList<>();
 
 		for (int left = bounded(in.getInt()); left > 0; left--) // each has one byte or more
-			for (byte type : types)
-				values.add(value(type, depth + 1));
+			for (byte type : types) {
+				Object one = value(type, depth + 1);
+				if (values.size() <= MAX_BATCH)
+					values.add(one);
+			}
 		return values;
 	}
 

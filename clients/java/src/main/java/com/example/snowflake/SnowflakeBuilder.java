@@ -27,7 +27,7 @@ public final class SnowflakeBuilder {
 	private Duration attemptTimeout = Duration.ZERO; // it depends on the round trips
 	private Duration prefetch = Duration.ofMillis(50);
 	private Duration maxAge = Duration.ofSeconds(1);
-	private SSLContext tls; // null: that of Java
+	private SSLContext tls; // null: Java's default
 	private boolean isAnyName;
 	private Consumer<Attempt> onFailure = attempt -> { };
 

@@ -95,6 +95,8 @@ public class CodecTest {
 			Map.entry("wrong sequence ID", HEAD.replaceAll("7$", "8") + RESULT),
 			Map.entry("wrong method", HEAD.replace(hex("runs"), hex("rums")) + RESULT),
 			Map.entry("unversioned", "0000000b" + hex("get_id_runs") + "02" + "00000007" + RESULT),
+			Map.entry("a list of i64", HEAD + "0f0000" + "0a00000001" + "0000000000000005" + "00"),
+			Map.entry("a set", HEAD + RESULT.replaceFirst("0f", "0e")),
 			Map.entry("a call", HEAD.replace("80010002", "80010001") + RESULT))
 			.forEach((name, message) ->
 				assertThrows(name, ProtocolException.class, () -> read(message)));
