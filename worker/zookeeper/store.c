@@ -647,7 +647,7 @@ static void take_session_message(ZookeeperStore *self, ZookeeperMessage *message
 	case ZOOKEEPER_DENIED:
 		end_session(self, STORE_AUTH_FAILED);
 		((StoreMessage *)g_queue_peek_tail(&self->messages))->text =
-			g_strdup("it refuses the user and password of --zookeeper-auth");
+			g_strdup("it refuses the user and password in --zookeeper-auth");
 		break;
 	case ZOOKEEPER_CHANGED:
 		if (g_strcmp0(message->path, self->watched) != 0)
