@@ -270,7 +270,7 @@ static void test_repeats(void)
 {
 	check_repeats("server", 1, "had sent before");
 	check_repeats("relay", 1, "had sent before");
-	check_repeats("server", 2, "another address of the same process");
+	check_repeats("server", 2, "the same process was excluded at another address");
 }
 
 /* Two servers have the same worker ID of different registries, so their IDs would not be unique.
