@@ -251,3 +251,12 @@ class LostCommits(PostgresqlTest):
         before = self.floor(database)
         database.restore_dump()
         self.check_waits(database, before)
+
+    def test_copied_database(self):
+        """The original is used on, so a server of the copy must not rely on the reservations."""
+        database = self.start_database()
+        self.launch_ready("--postgresql", database.uri(), *self.options_for(1000)).terminate()
+        before = self.floor(database)
+        database.sql("CREATE DATABASE copied TEMPLATE postgres")
+        database.name = "copied"
+        self.check_waits(database, before)

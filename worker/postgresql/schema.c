@@ -65,7 +65,9 @@ char *postgresql_schema_history(const char *schema)
 			       " || '/' || left(pg_walfile_name(pg_current_wal_lsn()), 8)"
 			       " || '/' || (SELECT pg_relation_filenode(c.oid) FROM pg_class c"
 			       " JOIN pg_namespace n ON n.oid = relnamespace"
-			       " WHERE nspname = '%s' AND relname = 'record')",
+			       " WHERE nspname = '%s' AND relname = 'record')"
+			       " || '/' || (SELECT oid FROM pg_database"
+			       " WHERE datname = current_database())",
 			       schema);
 }
 

@@ -23,7 +23,8 @@ char *postgresql_schema_grants(const char *schema, const char *role);
  *
  * - with the cluster, if a dump was restored elsewhere;
  * - with the timeline, if a standby was promoted, or a base backup was recovered;
- * - with the file of the table, if a dump was restored in place. */
+ * - with the file of the table, if a dump was restored in place;
+ * - with the database, if it was created as a copy of another. */
 char *postgresql_schema_history(const char *schema);
 
 /* The facts about a database. */
