@@ -15,6 +15,7 @@ from zookeeper_case import Drawer, Seen
 
 CONTRACT = BUILD / "tests" / "simulation" / "store-contract"
 PROMOTIONS = int(os.environ.get("SNOWFLAKE_TEST_PROMOTIONS", 2))
+SUPPRESSED = "row-level security or a trigger has prevented a write"
 HANG_S = 600  # the program ends itself earlier if a case waits in vain
 
 
@@ -101,6 +102,31 @@ class Registration(PostgresqlTest):
         refused = self.launch("--postgresql", database.pooler(self), "--datacenter-id",
                               DATACENTER)
         self.assert_refused(refused, 1, "a connection pooler is in between")
+
+    def check_suppressed(self, *statements, user="postgres"):
+        """A server whose writes have no effect does not count them. Returns the database."""
+        database = self.start_database()
+        database.sql("CREATE ROLE app LOGIN", "GRANT USAGE ON SCHEMA snowflake TO app",
+                     "GRANT ALL ON ALL TABLES IN SCHEMA snowflake TO app",
+                     "GRANT ALL ON ALL SEQUENCES IN SCHEMA snowflake TO app")
+        server = self.launch_ready("--postgresql", database.uri(user), "--datacenter-id",
+                                   DATACENTER, "--reservation", 1000)
+        database.sql(*statements)
+        self.assertIn(SUPPRESSED, server.wait_event("extend-failed").fields["error"])
+        return database
+
+    def test_trigger_suppresses_writes(self):
+        database = self.check_suppressed(
+            "CREATE FUNCTION skip() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END'",
+            "CREATE TRIGGER skip BEFORE INSERT OR UPDATE ON snowflake.record "
+            "FOR EACH ROW EXECUTE FUNCTION skip()")
+        self.assert_refused(self.launch(*self.options(database)), 1, SUPPRESSED)
+
+    def test_row_level_security_suppresses_writes(self):
+        self.check_suppressed(
+            "CREATE POLICY reading ON snowflake.record FOR SELECT USING (true)",
+            "CREATE POLICY adding ON snowflake.record FOR INSERT WITH CHECK (true)",
+            "ALTER TABLE snowflake.record ENABLE ROW LEVEL SECURITY", user="app")
 
     def test_locked_table(self):
         """The server serves calls while others hold a lock, and extends its reservation

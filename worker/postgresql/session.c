@@ -28,6 +28,9 @@
 #define SQL_ABSENT   1
 #define SQL_CONFLICT 2
 
+/* The database's error contains this text if a commit did not write all records as requested. */
+#define SUPPRESSED "row-level security or a trigger has prevented a write"
+
 struct _PostgresqlSession {
 	/* These do not change. */
 	char *conninfo, *schema, *sql_history;
@@ -328,6 +331,10 @@ static StoreOutcome judge_error(const PGresult *result, StoreMessage *answer)
 	g_autofree char *reason = g_strdup_printf("SQLSTATE %s: %s", state != NULL ? state : "?",
 						  text != NULL ? text : "?");
 
+	if (text != NULL && strstr(text, SUPPRESSED) != NULL) {
+		answer->reason = SUPPRESSED;
+		return STORE_REFUSED;
+	}
 	/* few different texts, because they contain no keys */
 	answer->reason = g_intern_string(reason);
 	if (state == NULL || g_str_has_prefix(state, "08") || g_str_has_prefix(state, "57P") ||
@@ -358,6 +365,7 @@ static PGresult *run_request(PostgresqlSession *self, const char *sql, StoreMess
 	if (result != NULL && PQresultStatus(result) == PGRES_TUPLES_OK)
 		return result;
 	answer->outcome = STORE_UNSURE;
+	answer->reason = "no answer arrived";
 	if (result != NULL)
 		answer->outcome = judge_error(result, answer);
 	PQclear(result);
@@ -417,7 +425,7 @@ static char *commit_values(const PostgresqlSession *self, const PostgresqlReques
 	return g_string_free(values, FALSE);
 }
 
-/* Commits. Also checks that the history is that of this connection, in case the table was replaced
+/* Commits. Fails if the records are not written as requested. Also checks that the history is that of this connection, in case the table was replaced
  * since, and that the session is alive. If not, the connection is replaced. */
 static void commit_writes(PostgresqlSession *self, const PostgresqlRequest *request,
 			  StoreMessage *answer)
@@ -445,7 +453,7 @@ static void commit_writes(PostgresqlSession *self, const PostgresqlRequest *requ
 		"updated AS (UPDATE @.record r SET data = g.data, version = r.version + 1,"
 		"  modified = clock_timestamp() FROM given g WHERE r.key = g.key"
 		"  AND g.version <> -1 AND g.data IS NOT NULL AND EXISTS (SELECT FROM allowed)"
-		"  RETURNING r.*, i),\n"
+		"  RETURNING r.*, i, g.data AS wish),\n"
 		"numbered AS (SELECT g.*, nextval('@.creation_order') AS n FROM given g"
 		"  WHERE g.version = -1 AND g.data IS NOT NULL AND EXISTS (SELECT FROM allowed)"
 		"  ORDER BY i),\n"
@@ -455,11 +463,16 @@ static void commit_writes(PostgresqlSession *self, const PostgresqlRequest *requ
 		"    parent, data, n, session FROM numbered"
 		"  RETURNING record.*, pg_notify('@', '+' || key)),\n"
 		"written AS (SELECT i, u.key, u.version, creation_order, created, modified,"
-		"  u.session FROM updated u"
+		"  u.session, u.data = wish AS exact FROM updated u"
 		"  UNION ALL SELECT i, r.key, r.version, creation_order, created, modified,"
-		"  r.session FROM inserted r JOIN numbered ON n = creation_order),\n"
+		"  r.session, r.data = g.data FROM inserted r JOIN numbered g"
+		"  ON n = creation_order),\n"
 		"last AS (SELECT NULL AS data, * FROM written ORDER BY i DESC LIMIT 1)\n"
-		"SELECT same, alive, i, outcome, last.* FROM verdict"
+		/* the cast fails, which undoes everything */
+		"SELECT same, alive, i, outcome, last.*,"
+		" CASE WHEN (SELECT count(*) FROM written WHERE exact) <> (SELECT count(*)"
+		"   FROM given WHERE data IS NOT NULL AND EXISTS (SELECT FROM allowed))"
+		"  THEN (same || '" SUPPRESSED "')::int END FROM verdict"
 		" LEFT JOIN failed ON true LEFT JOIN"
 		" (SELECT " RECORD_COLUMNS " FROM last) last ON true",
 		values, self->sql_history, history, self->id);
