@@ -140,6 +140,26 @@ class Registration(PostgresqlTest):
         server.wait_event("extend-recovered")
         self.assertEqual(server.count_events("worker-lost"), 0)
 
+    def test_missing_synchronous_standby(self):
+        """A commit waits for the standby. The server gives up, and leaves no process behind."""
+        database = self.start_database()
+        self.launch_ready(*self.options(database))
+        database.sql("ALTER SYSTEM SET synchronous_standby_names = 'missing'",
+                     "SELECT pg_reload_conf()")
+        seen = set()
+
+        def reconnected():
+            processes = database.sql("SELECT pid FROM pg_stat_activity "
+                                     "WHERE application_name = 'snowflake'")
+            self.assertLessEqual(len(processes), 2)
+            seen.update(processes)
+            return len(seen) >= 4
+        wait_for(reconnected, "connections")
+        database.sql("ALTER SYSTEM RESET synchronous_standby_names", "SELECT pg_reload_conf()")
+        before = self.record(database, f"datacenters/{DATACENTER}/reservations/0")[1]
+        self.wait_reservation(database, 0, lambda _: self.record(
+            database, f"datacenters/{DATACENTER}/reservations/0")[1] > before)
+
     def test_restart_and_ended_connections(self):
         """A server keeps its worker ID, and no call fails."""
         database = self.start_database()

@@ -52,6 +52,7 @@ struct _PostgresqlSession {
 	PGconn *connection; /* (nullable) */
 	gboolean is_up;
 	guint n_connections; /* number of STORE_UP */
+	char *backend;       /* (nullable): SQL condition for the process of the last connection */
 	char *history;       /* (nullable): history of the connected database */
 	char *id;            /* ID of the session, a UUID; NULL if there is none */
 	gint64 renew_at_us;
@@ -81,6 +82,7 @@ static void session_destroy(PostgresqlSession *self)
 	close(self->wake_fd);
 	g_free(self->watched);
 	g_free(self->id);
+	g_free(self->backend);
 	g_free(self->history);
 	g_free(self->why_down);
 	g_free(self->sql_history);
@@ -296,6 +298,9 @@ static char *quote(const PostgresqlSession *self, const char *text)
 #define LIVE_RECORDS                                                                               \
 	"(SELECT r.* FROM @.record r WHERE session IS NULL"                                        \
 	" OR EXISTS (SELECT FROM @.session s WHERE s.id = r.session AND s." IS_ALIVE "))"
+/* Sessions, and deletions of their records, may be lost without harm in a crash of the database. So
+ * they do not wait for a synchronous standby, which can be missing. */
+#define ASYNCHRONOUS "SET LOCAL synchronous_commit = off;\n"
 #define LOCK "LOCK TABLE @.record IN SHARE ROW EXCLUSIVE MODE;\n"
 
 static gint64 number_in(const PGresult *result, int row, int column)
@@ -501,7 +506,9 @@ static void commit_writes(PostgresqlSession *self, const PostgresqlRequest *requ
 static gboolean delete_records(PostgresqlSession *self, const char *which)
 {
 	g_autofree char *sql = sql_new(
-		self, LOCK "DELETE FROM @.record r WHERE %s RETURNING pg_notify('@', '-' || key)",
+		self,
+		ASYNCHRONOUS LOCK
+		"DELETE FROM @.record r WHERE %s RETURNING pg_notify('@', '-' || key)",
 		which);
 	PGresult *result = run_sql(self, sql);
 
@@ -555,21 +562,20 @@ static gboolean purge_sessions(PostgresqlSession *self)
 	g_autofree char *lapsed =
 		sql_new(self, "session IN (SELECT id FROM @.session WHERE NOT " IS_ALIVE ")");
 	g_autofree char *sql =
-		sql_new(self, "DELETE FROM @.session s WHERE NOT " IS_ALIVE
+		sql_new(self, ASYNCHRONOUS "DELETE FROM @.session s WHERE NOT " IS_ALIVE
 			      " AND NOT EXISTS (SELECT FROM @.record WHERE session = s.id)");
 
 	return delete_records(self, lapsed) && do_sql(self, sql);
 }
 
-/* Renews the session. It may be lost without harm in a crash of the database, so it is not
- * synchronous. Sets *out_is_alive to whether the session was still alive. Returns %FALSE if the
+/* Renews the session. Sets *out_is_alive to whether the session was still alive. Returns %FALSE if the
  * connection must be replaced. */
 static gboolean renew_session(PostgresqlSession *self, gboolean *out_is_alive)
 {
 	g_autofree char *watched = quote(self, self->watched);
 	g_autofree char *sql =
 		sql_new(self,
-			"SET LOCAL synchronous_commit = off;\n"
+			ASYNCHRONOUS
 			"UPDATE @.session SET lapses_at = clock_timestamp()"
 			" + interval '%" G_GINT64_FORMAT " ms' WHERE id = '%s' AND " IS_ALIVE
 			" RETURNING EXISTS (SELECT FROM @.session WHERE NOT " IS_ALIVE "),"
@@ -616,6 +622,7 @@ static gboolean open_session(PostgresqlSession *self)
 	g_free(self->id);
 	self->id = g_uuid_string_random();
 	sql = sql_new(self,
+		      ASYNCHRONOUS
 		      "INSERT INTO @.session VALUES ('%s', clock_timestamp() + interval"
 		      " '%" G_GINT64_FORMAT " ms')",
 		      self->id, self->timeout_ms);
@@ -649,6 +656,28 @@ static void ignore_notice(void *data G_GNUC_UNUSED, const PGresult *result G_GNU
 {
 }
 
+#define START "(extract(epoch FROM backend_start) * 1000000)::int8"
+
+/* Ends the process of the last connection, which can still wait, for example for a synchronous
+ * standby. Otherwise such processes could use up all connections. */
+static gboolean end_last_backend(PostgresqlSession *self)
+{
+	g_autofree char *sql = g_strdup_printf(
+		"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE %s;\n"
+		"SELECT 'pid = ' || pid || ' AND " START " = ' || " START
+		" FROM pg_stat_activity WHERE pid = pg_backend_pid()",
+		self->backend != NULL ? self->backend : "false");
+	PGresult *result = run_sql(self, sql);
+	gboolean ok = result != NULL;
+
+	if (ok && PQntuples(result) == 1) { /* this role may see the view */
+		g_free(self->backend);
+		self->backend = g_strdup(PQgetvalue(result, 0, 0));
+	}
+	PQclear(result);
+	return ok;
+}
+
 /* Opens a connection, with the settings on which the statements rely. */
 static gboolean open_connection(PostgresqlSession *self)
 {
@@ -678,7 +707,7 @@ static gboolean open_connection(PostgresqlSession *self)
 			   "SELECT set_config('synchronous_commit',"
 			   " replace(current_setting('synchronous_commit'), 'off', 'on'), false)",
 			   patience_ms(self) / 3, patience_ms(self) / 2);
-	return do_sql(self, settings);
+	return do_sql(self, settings) && end_last_backend(self);
 }
 
 /* Checks the database. Posts AUTH_FAILED if it must not be used. */
@@ -728,10 +757,23 @@ static gboolean connect_database(PostgresqlSession *self)
 	return TRUE;
 }
 
+/* Cancels a statement for which nobody waits any more, because no next connection ends it. */
+static void cancel_statement(PostgresqlSession *self)
+{
+	PGcancel *cancel = PQgetCancel(self->connection);
+	char why[256];
+
+	if (cancel != NULL)
+		PQcancel(cancel, why, sizeof(why));
+	PQfreeCancel(cancel);
+}
+
 static void disconnect(PostgresqlSession *self)
 {
 	PostgresqlRequest *request;
 
+	if (is_ending(self) && PQtransactionStatus(self->connection) == PQTRANS_ACTIVE)
+		cancel_statement(self);
 	PQfinish(self->connection);
 	self->connection = NULL;
 	g_hash_table_remove_all(self->watched_lists);
@@ -773,7 +815,8 @@ static void serve(PostgresqlSession *self)
 static void end_session(PostgresqlSession *self)
 {
 	g_autofree char *own = g_strdup_printf("session = '%s'", self->id);
-	g_autofree char *sql = sql_new(self, "DELETE FROM @.session WHERE id = '%s'", self->id);
+	g_autofree char *sql = sql_new(
+		self, ASYNCHRONOUS "DELETE FROM @.session WHERE id = '%s'", self->id);
 
 	if (delete_records(self, own))
 		do_sql(self, sql);
