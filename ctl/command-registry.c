@@ -774,7 +774,6 @@ static CtlRequest *request_registry(CtlStore *store, GPtrArray *requests, const 
 	return request;
 }
 
-/* If two clients create a registry at once, the layout's znode decides. */
 /* Prints the statements that permit a role, other than the owner of the schema, to run servers. */
 static void print_grants(const CtlRegistry *registry)
 {
@@ -783,6 +782,7 @@ static void print_grants(const CtlRegistry *registry)
 	ctl_output_print("for the role of the servers, if it does not own the schema:\n%s", grants);
 }
 
+/* If two clients create a registry at once, the layout's znode decides. */
 static CtlStatus run_init(const CtlOptions *options, const CtlRegistry *registry)
 {
 	g_autoptr(GPtrArray) reads = ctl_store_requests_new();

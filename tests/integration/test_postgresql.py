@@ -69,6 +69,29 @@ class Registration(PostgresqlTest):
         self.assertEqual(other.returncode, 0, other.stderr)
         self.assertIn("GRANT SELECT, INSERT, UPDATE, DELETE ON other.record", other.stdout)
 
+    def test_registry_init_refuses_objects_of_others(self):
+        """Their owner could add triggers that run with the rights of the operator."""
+        database = self.start_database()
+        database.sql("CREATE ROLE app")
+        for object_, statements in {
+            "schema app": ["CREATE SCHEMA app AUTHORIZATION app"],
+            "relation app.record": ["ALTER SCHEMA app OWNER TO postgres",
+                                    "CREATE TABLE app.record (key text)",
+                                    "ALTER TABLE app.record OWNER TO app"],
+            "relation app.creation_order": ["DROP TABLE app.record",
+                                            "CREATE SEQUENCE app.creation_order",
+                                            "ALTER SEQUENCE app.creation_order OWNER TO app"],
+        }.items():
+            with self.subTest(object_):
+                database.sql(*statements)
+                done = init_registry(database.uri(), "--postgresql-schema", "app")
+                self.assertEqual(done.returncode, 1)
+                self.assertIn(f"the {object_} belongs to the role app, not to postgres",
+                              done.stderr)
+        database.sql("DROP SEQUENCE app.creation_order")
+        done = init_registry(database.uri(), "--postgresql-schema", "app")
+        self.assertEqual(done.returncode, 0, done.stderr)
+
     def test_the_grants_suffice_and_are_necessary(self):
         database = self.start_database()
         done = init_registry(database.uri(), "--postgresql-schema", "granted")

@@ -45,9 +45,8 @@ G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC(PostgresqlFacts, postgresql_facts_clear)
 /**
  * postgresql_schema_create:
  * @timeout_s: time limit for connecting
- * @out_existed: (out): the schema's tables existed
  *
- * Connects, and creates the schema if it is missing. Blocks.
+ * Connects, and creates the schema if it is missing. Refuses objects of another role. Blocks.
  */
 gboolean postgresql_schema_create(const char *conninfo, const char *schema, guint timeout_s,
 				  GError **error);
