@@ -246,7 +246,8 @@ class LostCommits(PostgresqlTest):
         floor = self.wait_floor(standby, before)
         self.assertEqual(floor["history"].split("/")[1], "00000002")
         late = self.launch(*options)
-        late.wait_event("worker-waiting")
+        self.assertIn("the history of the database has changed",
+                      late.wait_event("worker-waiting").fields["why"])
         lost.wait_event("worker-lost")
         version = self.record(standby, f"datacenters/{DATACENTER}/reservations/0")[1]
         self.wait_reservation(standby, 0, lambda _: self.record(

@@ -301,7 +301,7 @@ static char *quote(const PostgresqlSession *self, const char *text)
 /* Sessions, and deletions of their records, may be lost without harm in a crash of the database. So
  * they do not wait for a synchronous standby, which can be missing. */
 #define ASYNCHRONOUS "SET LOCAL synchronous_commit = off;\n"
-#define LOCK "LOCK TABLE @.record IN SHARE ROW EXCLUSIVE MODE;\n"
+#define LOCK         "LOCK TABLE @.record IN SHARE ROW EXCLUSIVE MODE;\n"
 
 static gint64 number_in(const PGresult *result, int row, int column)
 {
@@ -430,8 +430,9 @@ static char *commit_values(const PostgresqlSession *self, const PostgresqlReques
 	return g_string_free(values, FALSE);
 }
 
-/* Commits. Fails if the records are not written as requested. Also checks that the history is that of this connection, in case the table was replaced
- * since, and that the session is alive. If not, the connection is replaced. */
+/* Commits. Fails if the records are not written as requested. Also checks that the history is that
+ * of this connection, in case the table was replaced since, and that the session is alive. If not,
+ * the connection is replaced. */
 static void commit_writes(PostgresqlSession *self, const PostgresqlRequest *request,
 			  StoreMessage *answer)
 {
@@ -505,11 +506,11 @@ static void commit_writes(PostgresqlSession *self, const PostgresqlRequest *requ
  * is lost; otherwise the deletion can have failed, for example because of a lock. */
 static gboolean delete_records(PostgresqlSession *self, const char *which)
 {
-	g_autofree char *sql = sql_new(
-		self,
-		ASYNCHRONOUS LOCK
-		"DELETE FROM @.record r WHERE %s RETURNING pg_notify('@', '-' || key)",
-		which);
+	g_autofree char *sql =
+		sql_new(self,
+			ASYNCHRONOUS LOCK
+			"DELETE FROM @.record r WHERE %s RETURNING pg_notify('@', '-' || key)",
+			which);
 	PGresult *result = run_sql(self, sql);
 
 	PQclear(result);
@@ -561,26 +562,25 @@ static gboolean purge_sessions(PostgresqlSession *self)
 {
 	g_autofree char *lapsed =
 		sql_new(self, "session IN (SELECT id FROM @.session WHERE NOT " IS_ALIVE ")");
-	g_autofree char *sql =
-		sql_new(self, ASYNCHRONOUS "DELETE FROM @.session s WHERE NOT " IS_ALIVE
-			      " AND NOT EXISTS (SELECT FROM @.record WHERE session = s.id)");
+	g_autofree char *sql = sql_new(
+		self, ASYNCHRONOUS "DELETE FROM @.session s WHERE NOT " IS_ALIVE
+				   " AND NOT EXISTS (SELECT FROM @.record WHERE session = s.id)");
 
 	return delete_records(self, lapsed) && do_sql(self, sql);
 }
 
-/* Renews the session. Sets *out_is_alive to whether the session was still alive. Returns %FALSE if the
- * connection must be replaced. */
+/* Renews the session. Sets *out_is_alive to whether the session was still alive. Returns %FALSE if
+ * the connection must be replaced. */
 static gboolean renew_session(PostgresqlSession *self, gboolean *out_is_alive)
 {
 	g_autofree char *watched = quote(self, self->watched);
-	g_autofree char *sql =
-		sql_new(self,
-			ASYNCHRONOUS
-			"UPDATE @.session SET lapses_at = clock_timestamp()"
-			" + interval '%" G_GINT64_FORMAT " ms' WHERE id = '%s' AND " IS_ALIVE
-			" RETURNING EXISTS (SELECT FROM @.session WHERE NOT " IS_ALIVE "),"
-			" EXISTS (SELECT FROM @.record WHERE key = %s)",
-			self->timeout_ms, self->id, watched);
+	g_autofree char *sql = sql_new(
+		self,
+		ASYNCHRONOUS "UPDATE @.session SET lapses_at = clock_timestamp()"
+			     " + interval '%" G_GINT64_FORMAT " ms' WHERE id = '%s' AND " IS_ALIVE
+			     " RETURNING EXISTS (SELECT FROM @.session WHERE NOT " IS_ALIVE "),"
+			     " EXISTS (SELECT FROM @.record WHERE key = %s)",
+		self->timeout_ms, self->id, watched);
 	PGresult *result = run_own_sql(self, sql);
 	gboolean ok = result != NULL;
 
@@ -662,11 +662,11 @@ static void ignore_notice(void *data G_GNUC_UNUSED, const PGresult *result G_GNU
  * standby. Otherwise such processes could use up all connections. */
 static gboolean end_last_backend(PostgresqlSession *self)
 {
-	g_autofree char *sql = g_strdup_printf(
-		"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE %s;\n"
-		"SELECT 'pid = ' || pid || ' AND " START " = ' || " START
-		" FROM pg_stat_activity WHERE pid = pg_backend_pid()",
-		self->backend != NULL ? self->backend : "false");
+	g_autofree char *sql =
+		g_strdup_printf("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE %s;\n"
+				"SELECT 'pid = ' || pid || ' AND " START " = ' || " START
+				" FROM pg_stat_activity WHERE pid = pg_backend_pid()",
+				self->backend != NULL ? self->backend : "false");
 	PGresult *result = run_sql(self, sql);
 	gboolean ok = result != NULL;
 
@@ -815,8 +815,8 @@ static void serve(PostgresqlSession *self)
 static void end_session(PostgresqlSession *self)
 {
 	g_autofree char *own = g_strdup_printf("session = '%s'", self->id);
-	g_autofree char *sql = sql_new(
-		self, ASYNCHRONOUS "DELETE FROM @.session WHERE id = '%s'", self->id);
+	g_autofree char *sql =
+		sql_new(self, ASYNCHRONOUS "DELETE FROM @.session WHERE id = '%s'", self->id);
 
 	if (delete_records(self, own))
 		do_sql(self, sql);
