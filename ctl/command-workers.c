@@ -107,7 +107,8 @@ static char *summarize_datacenter(const DatacenterListing *datacenter, gint64 no
 		g_autofree char *until = ctl_format_time(
 			ctl_registry_tree_end_ms(&datacenter->layout, datacenter->floor.tick));
 
-		g_string_append_printf(text, "; quarantined until %s by an operator", until);
+		g_string_append_printf(text, "; quarantined until %s %s", until,
+				       floor_cause(&datacenter->floor));
 	}
 	return g_string_free(text, FALSE);
 }

@@ -106,7 +106,9 @@ typedef struct {
 	guint64 request;
 	StoreOutcome outcome;
 	const char *reason; /* description of the outcome; static */
-	gint error;         /* UNSURE: an error that is not about the connection; otherwise 0 */
+	/* UNSURE: an error that is not about the connection; otherwise 0. If it is positive,
+	 * @reason contains the error's code */
+	gint error;
 	const char *remedy; /* (nullable): remedy for that error; static */
 	/* (element-type StoreRecord): set with OK: after read(), the record; after list(), all
 	 * records; after commit(), the last written record, if there is one */

@@ -29,7 +29,7 @@ PROGRAMS = max(pathlib.Path("/usr/lib/postgresql").glob("*/bin"),
 
 
 class Postgres:
-    """`directory`: of its data and its log; `port`: the port on HOST."""
+    """`directory`: of its data and its log; `port`: the port on HOST; `name`: of the database."""
 
     def __init__(self, port=None):
         self.directory = pathlib.Path(tempfile.mkdtemp(prefix="postgresql-"))
@@ -38,6 +38,7 @@ class Postgres:
         self.data = self.directory / "data"
         self.log_path = self.directory / "log"
         self.port = port or free_port()
+        self.name = "postgres"
         self.process = None
 
     def __enter__(self):
@@ -51,7 +52,7 @@ class Postgres:
         return f"{HOST}:{self.port}"
 
     def uri(self, user="postgres"):
-        return f"postgresql://{user}@{self.address}/postgres"
+        return f"postgresql://{user}@{self.address}/{self.name}"
 
     def _as_user(self, *command, **settings):
         user = {"user": USER.pw_uid, "group": USER.pw_gid, "extra_groups": []} if USER else {}
@@ -100,7 +101,7 @@ class Postgres:
         """Returns the rows, with "|" between the columns."""
         words = [word for statement in statements for word in ("-c", statement)]
         done = subprocess.run(["psql", "-XqAt", "-v", "ON_ERROR_STOP=1", "-h", HOST, "-p",
-                               str(self.port), "-U", user, *words, "postgres"],
+                               str(self.port), "-U", user, *words, self.name],
                               capture_output=True, text=True, check=False, timeout=HANG_GUARD_S)
         if done.returncode != 0:
             raise AssertionError(done.stderr)

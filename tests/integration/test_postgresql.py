@@ -15,6 +15,7 @@ from zookeeper_case import Drawer, Seen
 
 CONTRACT = BUILD / "tests" / "simulation" / "store-contract"
 PROMOTIONS = int(os.environ.get("SNOWFLAKE_TEST_PROMOTIONS", 2))
+SUPPRESSED = "row-level security or a trigger has prevented a write"
 HANG_S = 600  # the program ends itself earlier if a case waits in vain
 
 
@@ -68,6 +69,29 @@ class Registration(PostgresqlTest):
         self.assertEqual(other.returncode, 0, other.stderr)
         self.assertIn("GRANT SELECT, INSERT, UPDATE, DELETE ON other.record", other.stdout)
 
+    def test_registry_init_refuses_objects_of_others(self):
+        """Their owner could add triggers that run with the rights of the operator."""
+        database = self.start_database()
+        database.sql("CREATE ROLE app")
+        for object_, statements in {
+            "schema app": ["CREATE SCHEMA app AUTHORIZATION app"],
+            "relation app.record": ["ALTER SCHEMA app OWNER TO postgres",
+                                    "CREATE TABLE app.record (key text)",
+                                    "ALTER TABLE app.record OWNER TO app"],
+            "relation app.creation_order": ["DROP TABLE app.record",
+                                            "CREATE SEQUENCE app.creation_order",
+                                            "ALTER SEQUENCE app.creation_order OWNER TO app"],
+        }.items():
+            with self.subTest(object_):
+                database.sql(*statements)
+                done = init_registry(database.uri(), "--postgresql-schema", "app")
+                self.assertEqual(done.returncode, 1)
+                self.assertIn(f"the {object_} belongs to the role app, not to postgres",
+                              done.stderr)
+        database.sql("DROP SEQUENCE app.creation_order")
+        done = init_registry(database.uri(), "--postgresql-schema", "app")
+        self.assertEqual(done.returncode, 0, done.stderr)
+
     def test_the_grants_suffice_and_are_necessary(self):
         database = self.start_database()
         done = init_registry(database.uri(), "--postgresql-schema", "granted")
@@ -102,6 +126,31 @@ class Registration(PostgresqlTest):
                               DATACENTER)
         self.assert_refused(refused, 1, "a connection pooler is in between")
 
+    def check_suppressed(self, *statements, user="postgres"):
+        """A server whose writes have no effect does not count them. Returns the database."""
+        database = self.start_database()
+        database.sql("CREATE ROLE app LOGIN", "GRANT USAGE ON SCHEMA snowflake TO app",
+                     "GRANT ALL ON ALL TABLES IN SCHEMA snowflake TO app",
+                     "GRANT ALL ON ALL SEQUENCES IN SCHEMA snowflake TO app")
+        server = self.launch_ready("--postgresql", database.uri(user), "--datacenter-id",
+                                   DATACENTER, "--reservation", 1000)
+        database.sql(*statements)
+        self.assertIn(SUPPRESSED, server.wait_event("extend-failed").fields["error"])
+        return database
+
+    def test_trigger_suppresses_writes(self):
+        database = self.check_suppressed(
+            "CREATE FUNCTION skip() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END'",
+            "CREATE TRIGGER skip BEFORE INSERT OR UPDATE ON snowflake.record "
+            "FOR EACH ROW EXECUTE FUNCTION skip()")
+        self.assert_refused(self.launch(*self.options(database)), 1, SUPPRESSED)
+
+    def test_row_level_security_suppresses_writes(self):
+        self.check_suppressed(
+            "CREATE POLICY reading ON snowflake.record FOR SELECT USING (true)",
+            "CREATE POLICY adding ON snowflake.record FOR INSERT WITH CHECK (true)",
+            "ALTER TABLE snowflake.record ENABLE ROW LEVEL SECURITY", user="app")
+
     def test_locked_table(self):
         """The server serves calls while others hold a lock, and extends its reservation
         afterwards."""
@@ -113,6 +162,26 @@ class Registration(PostgresqlTest):
         holder.stdin.close()
         server.wait_event("extend-recovered")
         self.assertEqual(server.count_events("worker-lost"), 0)
+
+    def test_missing_synchronous_standby(self):
+        """A commit waits for the standby. The server gives up, and leaves no process behind."""
+        database = self.start_database()
+        self.launch_ready(*self.options(database))
+        database.sql("ALTER SYSTEM SET synchronous_standby_names = 'missing'",
+                     "SELECT pg_reload_conf()")
+        seen = set()
+
+        def reconnected():
+            processes = database.sql("SELECT pid FROM pg_stat_activity "
+                                     "WHERE application_name = 'snowflake'")
+            self.assertLessEqual(len(processes), 2)
+            seen.update(processes)
+            return len(seen) >= 4
+        wait_for(reconnected, "connections")
+        database.sql("ALTER SYSTEM RESET synchronous_standby_names", "SELECT pg_reload_conf()")
+        before = self.record(database, f"datacenters/{DATACENTER}/reservations/0")[1]
+        self.wait_reservation(database, 0, lambda _: self.record(
+            database, f"datacenters/{DATACENTER}/reservations/0")[1] > before)
 
     def test_restart_and_ended_connections(self):
         """A server keeps its worker ID, and no call fails."""
@@ -177,7 +246,8 @@ class LostCommits(PostgresqlTest):
         floor = self.wait_floor(standby, before)
         self.assertEqual(floor["history"].split("/")[1], "00000002")
         late = self.launch(*options)
-        late.wait_event("worker-waiting")
+        self.assertIn("the history of the database has changed",
+                      late.wait_event("worker-waiting").fields["why"])
         lost.wait_event("worker-lost")
         version = self.record(standby, f"datacenters/{DATACENTER}/reservations/0")[1]
         self.wait_reservation(standby, 0, lambda _: self.record(
@@ -250,4 +320,13 @@ class LostCommits(PostgresqlTest):
         self.launch_ready("--postgresql", database.uri(), *self.options_for(1000)).terminate()
         before = self.floor(database)
         database.restore_dump()
+        self.check_waits(database, before)
+
+    def test_copied_database(self):
+        """The original is used on, so a server of the copy must not rely on the reservations."""
+        database = self.start_database()
+        self.launch_ready("--postgresql", database.uri(), *self.options_for(1000)).terminate()
+        before = self.floor(database)
+        database.sql("CREATE DATABASE copied TEMPLATE postgres")
+        database.name = "copied"
         self.check_waits(database, before)

@@ -65,7 +65,9 @@ char *postgresql_schema_history(const char *schema)
 			       " || '/' || left(pg_walfile_name(pg_current_wal_lsn()), 8)"
 			       " || '/' || (SELECT pg_relation_filenode(c.oid) FROM pg_class c"
 			       " JOIN pg_namespace n ON n.oid = relnamespace"
-			       " WHERE nspname = '%s' AND relname = 'record')",
+			       " WHERE nspname = '%s' AND relname = 'record')"
+			       " || '/' || (SELECT oid FROM pg_database"
+			       " WHERE datname = current_database())",
 			       schema);
 }
 
@@ -140,6 +142,44 @@ void postgresql_facts_clear(PostgresqlFacts *self)
 	g_clear_pointer(&self->fault, g_free);
 }
 
+/* Executes @sql. Returns: (transfer full) (nullable): why it failed */
+static char *find_failure(PGconn *connection, const char *sql)
+{
+	PGresult *result = PQexec(connection, sql);
+	gboolean ok = PQresultStatus(result) == PGRES_COMMAND_OK;
+
+	PQclear(result);
+	return ok ? NULL : one_line(PQerrorMessage(connection));
+}
+
+/* An owner can add triggers, which would be executed with the rights of this role and of the
+ * servers' role. Returns: (transfer full) (nullable): which object belongs to another role, or why
+ * this is unknown */
+static char *find_other_owner(PGconn *connection, const char *schema)
+{
+	g_autofree char *sql = g_strdup_printf(
+		"SELECT object, pg_get_userbyid(owner), current_user FROM ("
+		" SELECT 'schema %s' AS object, nspowner AS owner FROM pg_namespace"
+		"  WHERE nspname = '%s'"
+		" UNION ALL SELECT 'relation %s.' || relname, relowner FROM pg_class c"
+		"  JOIN pg_namespace n ON n.oid = relnamespace WHERE nspname = '%s'"
+		"  AND relname IN ('record', 'session', 'creation_order')) objects"
+		" WHERE pg_get_userbyid(owner) <> current_user LIMIT 1",
+		schema, schema, schema, schema);
+	PGresult *result = PQexec(connection, sql);
+	char *why = NULL;
+
+	if (PQresultStatus(result) != PGRES_TUPLES_OK)
+		why = one_line(PQerrorMessage(connection));
+	else if (PQntuples(result) > 0)
+		why = g_strdup_printf("the %s belongs to the role %s, not to %s; connect as its "
+				      "owner, or give another schema (--postgresql-schema NAME)",
+				      PQgetvalue(result, 0, 0), PQgetvalue(result, 0, 1),
+				      PQgetvalue(result, 0, 2));
+	PQclear(result);
+	return why;
+}
+
 gboolean postgresql_schema_create(const char *conninfo, const char *schema, guint timeout_s,
 				  GError **error)
 {
@@ -148,22 +188,26 @@ gboolean postgresql_schema_create(const char *conninfo, const char *schema, guin
 	const char *const values[] = {limit, conninfo, NULL};
 	PGconn *connection = PQconnectdbParams(keywords, values, TRUE);
 	g_autofree char *sql = postgresql_schema_sql(schema);
-	PGresult *result = NULL;
-	gboolean ok = PQstatus(connection) == CONNECTION_OK;
+	g_autofree char *why = NULL;
 
-	if (ok) {
-		g_autofree char *all = g_strconcat("SET client_min_messages = error;\n", sql, NULL);
-
-		result = PQexec(connection, all);
-		ok = PQresultStatus(result) == PGRES_COMMAND_OK;
-	}
-	if (!ok) {
-		g_autofree char *why = one_line(PQerrorMessage(connection));
-
+	if (PQstatus(connection) != CONNECTION_OK)
+		why = one_line(PQerrorMessage(connection));
+	if (why == NULL)
+		why = find_failure(connection, "SET client_min_messages = error;\n"
+					       "SET search_path = pg_catalog;\n"
+					       "BEGIN ISOLATION LEVEL READ COMMITTED");
+	if (why == NULL)
+		why = find_other_owner(connection, schema);
+	if (why == NULL)
+		why = find_failure(connection, sql);
+	/* another role may have created an object in the meantime */
+	if (why == NULL)
+		why = find_other_owner(connection, schema);
+	if (why == NULL)
+		why = find_failure(connection, "COMMIT");
+	if (why != NULL)
 		g_set_error(error, G_IO_ERROR, G_IO_ERROR_FAILED,
 			    "cannot create the schema %s in PostgreSQL: %s", schema, why);
-	}
-	PQclear(result);
 	PQfinish(connection);
-	return ok;
+	return why == NULL;
 }

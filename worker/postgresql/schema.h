@@ -23,7 +23,8 @@ char *postgresql_schema_grants(const char *schema, const char *role);
  *
  * - with the cluster, if a dump was restored elsewhere;
  * - with the timeline, if a standby was promoted, or a base backup was recovered;
- * - with the file of the table, if a dump was restored in place. */
+ * - with the file of the table, if a dump was restored in place;
+ * - with the database, if it was created as a copy of another. */
 char *postgresql_schema_history(const char *schema);
 
 /* The facts about a database. */
@@ -44,9 +45,8 @@ G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC(PostgresqlFacts, postgresql_facts_clear)
 /**
  * postgresql_schema_create:
  * @timeout_s: time limit for connecting
- * @out_existed: (out): the schema's tables existed
  *
- * Connects, and creates the schema if it is missing. Blocks.
+ * Connects, and creates the schema if it is missing. Refuses objects of another role. Blocks.
  */
 gboolean postgresql_schema_create(const char *conninfo, const char *schema, guint timeout_s,
 				  GError **error);

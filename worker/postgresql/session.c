@@ -28,6 +28,9 @@
 #define SQL_ABSENT   1
 #define SQL_CONFLICT 2
 
+/* The database's error contains this text if a commit did not write all records as requested. */
+#define SUPPRESSED "row-level security or a trigger has prevented a write"
+
 struct _PostgresqlSession {
 	/* These do not change. */
 	char *conninfo, *schema, *sql_history;
@@ -49,6 +52,7 @@ struct _PostgresqlSession {
 	PGconn *connection; /* (nullable) */
 	gboolean is_up;
 	guint n_connections; /* number of STORE_UP */
+	char *backend;       /* (nullable): SQL condition for the process of the last connection */
 	char *history;       /* (nullable): history of the connected database */
 	char *id;            /* ID of the session, a UUID; NULL if there is none */
 	gint64 renew_at_us;
@@ -78,6 +82,7 @@ static void session_destroy(PostgresqlSession *self)
 	close(self->wake_fd);
 	g_free(self->watched);
 	g_free(self->id);
+	g_free(self->backend);
 	g_free(self->history);
 	g_free(self->why_down);
 	g_free(self->sql_history);
@@ -293,7 +298,10 @@ static char *quote(const PostgresqlSession *self, const char *text)
 #define LIVE_RECORDS                                                                               \
 	"(SELECT r.* FROM @.record r WHERE session IS NULL"                                        \
 	" OR EXISTS (SELECT FROM @.session s WHERE s.id = r.session AND s." IS_ALIVE "))"
-#define LOCK "LOCK TABLE @.record IN SHARE ROW EXCLUSIVE MODE;\n"
+/* Sessions, and deletions of their records, may be lost without harm in a crash of the database. So
+ * they do not wait for a synchronous standby, which can be missing. */
+#define ASYNCHRONOUS "SET LOCAL synchronous_commit = off;\n"
+#define LOCK         "LOCK TABLE @.record IN SHARE ROW EXCLUSIVE MODE;\n"
 
 static gint64 number_in(const PGresult *result, int row, int column)
 {
@@ -328,6 +336,10 @@ static StoreOutcome judge_error(const PGresult *result, StoreMessage *answer)
 	g_autofree char *reason = g_strdup_printf("SQLSTATE %s: %s", state != NULL ? state : "?",
 						  text != NULL ? text : "?");
 
+	if (text != NULL && strstr(text, SUPPRESSED) != NULL) {
+		answer->reason = SUPPRESSED;
+		return STORE_REFUSED;
+	}
 	/* few different texts, because they contain no keys */
 	answer->reason = g_intern_string(reason);
 	if (state == NULL || g_str_has_prefix(state, "08") || g_str_has_prefix(state, "57P") ||
@@ -358,6 +370,7 @@ static PGresult *run_request(PostgresqlSession *self, const char *sql, StoreMess
 	if (result != NULL && PQresultStatus(result) == PGRES_TUPLES_OK)
 		return result;
 	answer->outcome = STORE_UNSURE;
+	answer->reason = "no answer arrived";
 	if (result != NULL)
 		answer->outcome = judge_error(result, answer);
 	PQclear(result);
@@ -417,8 +430,9 @@ static char *commit_values(const PostgresqlSession *self, const PostgresqlReques
 	return g_string_free(values, FALSE);
 }
 
-/* Commits. Also checks that the history is that of this connection, in case the table was replaced
- * since, and that the session is alive. If not, the connection is replaced. */
+/* Commits. Fails if the records are not written as requested. Also checks that the history is that
+ * of this connection, in case the table was replaced since, and that the session is alive. If not,
+ * the connection is replaced. */
 static void commit_writes(PostgresqlSession *self, const PostgresqlRequest *request,
 			  StoreMessage *answer)
 {
@@ -445,7 +459,7 @@ static void commit_writes(PostgresqlSession *self, const PostgresqlRequest *requ
 		"updated AS (UPDATE @.record r SET data = g.data, version = r.version + 1,"
 		"  modified = clock_timestamp() FROM given g WHERE r.key = g.key"
 		"  AND g.version <> -1 AND g.data IS NOT NULL AND EXISTS (SELECT FROM allowed)"
-		"  RETURNING r.*, i),\n"
+		"  RETURNING r.*, i, g.data AS wish),\n"
 		"numbered AS (SELECT g.*, nextval('@.creation_order') AS n FROM given g"
 		"  WHERE g.version = -1 AND g.data IS NOT NULL AND EXISTS (SELECT FROM allowed)"
 		"  ORDER BY i),\n"
@@ -455,11 +469,16 @@ static void commit_writes(PostgresqlSession *self, const PostgresqlRequest *requ
 		"    parent, data, n, session FROM numbered"
 		"  RETURNING record.*, pg_notify('@', '+' || key)),\n"
 		"written AS (SELECT i, u.key, u.version, creation_order, created, modified,"
-		"  u.session FROM updated u"
+		"  u.session, u.data = wish AS exact FROM updated u"
 		"  UNION ALL SELECT i, r.key, r.version, creation_order, created, modified,"
-		"  r.session FROM inserted r JOIN numbered ON n = creation_order),\n"
+		"  r.session, r.data = g.data FROM inserted r JOIN numbered g"
+		"  ON n = creation_order),\n"
 		"last AS (SELECT NULL AS data, * FROM written ORDER BY i DESC LIMIT 1)\n"
-		"SELECT same, alive, i, outcome, last.* FROM verdict"
+		/* the cast fails, which undoes everything */
+		"SELECT same, alive, i, outcome, last.*,"
+		" CASE WHEN (SELECT count(*) FROM written WHERE exact) <> (SELECT count(*)"
+		"   FROM given WHERE data IS NOT NULL AND EXISTS (SELECT FROM allowed))"
+		"  THEN (same || '" SUPPRESSED "')::int END FROM verdict"
 		" LEFT JOIN failed ON true LEFT JOIN"
 		" (SELECT " RECORD_COLUMNS " FROM last) last ON true",
 		values, self->sql_history, history, self->id);
@@ -487,9 +506,11 @@ static void commit_writes(PostgresqlSession *self, const PostgresqlRequest *requ
  * is lost; otherwise the deletion can have failed, for example because of a lock. */
 static gboolean delete_records(PostgresqlSession *self, const char *which)
 {
-	g_autofree char *sql = sql_new(
-		self, LOCK "DELETE FROM @.record r WHERE %s RETURNING pg_notify('@', '-' || key)",
-		which);
+	g_autofree char *sql =
+		sql_new(self,
+			ASYNCHRONOUS LOCK
+			"DELETE FROM @.record r WHERE %s RETURNING pg_notify('@', '-' || key)",
+			which);
 	PGresult *result = run_sql(self, sql);
 
 	PQclear(result);
@@ -541,27 +562,25 @@ static gboolean purge_sessions(PostgresqlSession *self)
 {
 	g_autofree char *lapsed =
 		sql_new(self, "session IN (SELECT id FROM @.session WHERE NOT " IS_ALIVE ")");
-	g_autofree char *sql =
-		sql_new(self, "DELETE FROM @.session s WHERE NOT " IS_ALIVE
-			      " AND NOT EXISTS (SELECT FROM @.record WHERE session = s.id)");
+	g_autofree char *sql = sql_new(
+		self, ASYNCHRONOUS "DELETE FROM @.session s WHERE NOT " IS_ALIVE
+				   " AND NOT EXISTS (SELECT FROM @.record WHERE session = s.id)");
 
 	return delete_records(self, lapsed) && do_sql(self, sql);
 }
 
-/* Renews the session. It may be lost without harm in a crash of the database, so it is not
- * synchronous. Sets *out_is_alive to whether the session was still alive. Returns %FALSE if the
- * connection must be replaced. */
+/* Renews the session. Sets *out_is_alive to whether the session was still alive. Returns %FALSE if
+ * the connection must be replaced. */
 static gboolean renew_session(PostgresqlSession *self, gboolean *out_is_alive)
 {
 	g_autofree char *watched = quote(self, self->watched);
-	g_autofree char *sql =
-		sql_new(self,
-			"SET LOCAL synchronous_commit = off;\n"
-			"UPDATE @.session SET lapses_at = clock_timestamp()"
-			" + interval '%" G_GINT64_FORMAT " ms' WHERE id = '%s' AND " IS_ALIVE
-			" RETURNING EXISTS (SELECT FROM @.session WHERE NOT " IS_ALIVE "),"
-			" EXISTS (SELECT FROM @.record WHERE key = %s)",
-			self->timeout_ms, self->id, watched);
+	g_autofree char *sql = sql_new(
+		self,
+		ASYNCHRONOUS "UPDATE @.session SET lapses_at = clock_timestamp()"
+			     " + interval '%" G_GINT64_FORMAT " ms' WHERE id = '%s' AND " IS_ALIVE
+			     " RETURNING EXISTS (SELECT FROM @.session WHERE NOT " IS_ALIVE "),"
+			     " EXISTS (SELECT FROM @.record WHERE key = %s)",
+		self->timeout_ms, self->id, watched);
 	PGresult *result = run_own_sql(self, sql);
 	gboolean ok = result != NULL;
 
@@ -603,6 +622,7 @@ static gboolean open_session(PostgresqlSession *self)
 	g_free(self->id);
 	self->id = g_uuid_string_random();
 	sql = sql_new(self,
+		      ASYNCHRONOUS
 		      "INSERT INTO @.session VALUES ('%s', clock_timestamp() + interval"
 		      " '%" G_GINT64_FORMAT " ms')",
 		      self->id, self->timeout_ms);
@@ -636,6 +656,28 @@ static void ignore_notice(void *data G_GNUC_UNUSED, const PGresult *result G_GNU
 {
 }
 
+#define START "(extract(epoch FROM backend_start) * 1000000)::int8"
+
+/* Ends the process of the last connection, which can still wait, for example for a synchronous
+ * standby. Otherwise such processes could use up all connections. */
+static gboolean end_last_backend(PostgresqlSession *self)
+{
+	g_autofree char *sql =
+		g_strdup_printf("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE %s;\n"
+				"SELECT 'pid = ' || pid || ' AND " START " = ' || " START
+				" FROM pg_stat_activity WHERE pid = pg_backend_pid()",
+				self->backend != NULL ? self->backend : "false");
+	PGresult *result = run_sql(self, sql);
+	gboolean ok = result != NULL;
+
+	if (ok && PQntuples(result) == 1) { /* this role may see the view */
+		g_free(self->backend);
+		self->backend = g_strdup(PQgetvalue(result, 0, 0));
+	}
+	PQclear(result);
+	return ok;
+}
+
 /* Opens a connection, with the settings on which the statements rely. */
 static gboolean open_connection(PostgresqlSession *self)
 {
@@ -665,7 +707,7 @@ static gboolean open_connection(PostgresqlSession *self)
 			   "SELECT set_config('synchronous_commit',"
 			   " replace(current_setting('synchronous_commit'), 'off', 'on'), false)",
 			   patience_ms(self) / 3, patience_ms(self) / 2);
-	return do_sql(self, settings);
+	return do_sql(self, settings) && end_last_backend(self);
 }
 
 /* Checks the database. Posts AUTH_FAILED if it must not be used. */
@@ -715,10 +757,23 @@ static gboolean connect_database(PostgresqlSession *self)
 	return TRUE;
 }
 
+/* Cancels a statement for which nobody waits any more, because no next connection ends it. */
+static void cancel_statement(PostgresqlSession *self)
+{
+	PGcancel *cancel = PQgetCancel(self->connection);
+	char why[256];
+
+	if (cancel != NULL)
+		PQcancel(cancel, why, sizeof(why));
+	PQfreeCancel(cancel);
+}
+
 static void disconnect(PostgresqlSession *self)
 {
 	PostgresqlRequest *request;
 
+	if (is_ending(self) && PQtransactionStatus(self->connection) == PQTRANS_ACTIVE)
+		cancel_statement(self);
 	PQfinish(self->connection);
 	self->connection = NULL;
 	g_hash_table_remove_all(self->watched_lists);
@@ -760,7 +815,8 @@ static void serve(PostgresqlSession *self)
 static void end_session(PostgresqlSession *self)
 {
 	g_autofree char *own = g_strdup_printf("session = '%s'", self->id);
-	g_autofree char *sql = sql_new(self, "DELETE FROM @.session WHERE id = '%s'", self->id);
+	g_autofree char *sql =
+		sql_new(self, ASYNCHRONOUS "DELETE FROM @.session WHERE id = '%s'", self->id);
 
 	if (delete_records(self, own))
 		do_sql(self, sql);

@@ -58,6 +58,14 @@ ZnodeFloor floor_raise(const ZnodeFloor *floor, const ZnodeFloor *least,
 	};
 }
 
+const char *floor_cause(const Floor *self)
+{
+	if (*self->history.text == '\0')
+		return "by an operator (snowflakectl registry quarantine)";
+	return "because the history of the database has changed (a failover or a restore), or by "
+	       "an operator (snowflakectl registry quarantine)";
+}
+
 gboolean floor_is_past(const Floor *self, gint64 now_tick)
 {
 	return now_tick > self->tick;

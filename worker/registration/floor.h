@@ -40,6 +40,9 @@ gboolean floor_after_loss(const Layout *layout, gint64 now_ms, const ZnodeLimits
 ZnodeFloor floor_raise(const ZnodeFloor *floor, const ZnodeFloor *least,
 		       const ZnodeHistory *history);
 
+/* Returns: why it was raised, for a message: "by an operator". */
+const char *floor_cause(const Floor *self);
+
 /* Returns whether a worker ID can be claimed at @now_tick. */
 gboolean floor_is_past(const Floor *self, gint64 now_tick);
 

@@ -110,10 +110,15 @@ void registration_pause(Registration *self, RegistrationPause pause)
 
 	if (pause == REGISTRATION_UNSURE_PAUSE && self->open_error.error != 0 &&
 	    ++self->open_error.n_steps >= MIN_OPEN_ERRORS) {
+		g_autofree char *error =
+			self->open_error.error < 0
+				? g_strdup_printf("error %d (%s)", self->open_error.error,
+						  self->open_error.reason)
+				: g_strdup(self->open_error.reason);
+
 		g_free(self->hindrance);
-		self->hindrance = g_strdup_printf("%s at %s repeatedly returns error %d (%s): %s",
-						  self->store->name, self->config.servers,
-						  self->open_error.error, self->open_error.reason,
+		self->hindrance = g_strdup_printf("%s at %s repeatedly returns %s: %s",
+						  self->store->name, self->config.servers, error,
 						  remedy != NULL ? remedy : "see its log");
 		log_event(LOG_ZOOKEEPER_REFUSED, log_text("error", self->hindrance));
 	}

@@ -317,9 +317,13 @@ static char *describe_loss(const Registration *self, const ReservationRecord *re
 			"%s is missing or damaged; was it deleted or edited by hand?", path);
 	if (g_str_equal(record->owner, self->config.nonce))
 		return g_strdup_printf("%s has version %d, which this server did not write (its "
-				       "own was %d): was %s restored from a backup, or this "
-				       "process copied? See snowflakectl registry quarantine",
-				       path, version, self->reservation.version, self->store->name);
+				       "own was %d): %s %s restored from a backup, or this process "
+				       "copied? See snowflakectl registry quarantine",
+				       path, version, self->reservation.version,
+				       *self->history.text != '\0'
+					       ? "has the history changed in a failover, or was"
+					       : "was",
+				       self->store->name);
 	if (*record->owner == '\0')
 		return g_strdup_printf("%s has no owner now; was it edited by hand?", path);
 	return g_strdup_printf("%s now belongs to %s (owner %s)", path, record->address,
@@ -413,10 +417,11 @@ void reservation_check_floor(Registration *self, const Floor *floor)
 		return;
 	}
 	until = layout_tick_text(&self->config.layout, floor->tick);
-	note_lost(self, g_strdup_printf(
-				"datacenter %u was quarantined until %s by an operator "
-				"(snowflakectl registry quarantine), and the reservation may have "
-				"ended before the quarantine: the lost data may have assigned "
-				"worker ID %u to another server",
-				self->config.datacenter_id, until, self->reservation.worker_id));
+	note_lost(self,
+		  g_strdup_printf(
+			  "datacenter %u was quarantined until %s %s, and the reservation may have "
+			  "ended before the quarantine: the lost data may have assigned "
+			  "worker ID %u to another server",
+			  self->config.datacenter_id, until, floor_cause(floor),
+			  self->reservation.worker_id));
 }

@@ -215,9 +215,8 @@ char *worker_id_choice_describe_obstacles(const DatacenterListing *listing,
 
 	if (!floor_is_past(&listing->floor, wish->now_tick)) {
 		until = layout_tick_text(layout, listing->floor.tick);
-		return g_strdup_printf("datacenter %u is quarantined until %s by an operator "
-				       "(snowflakectl registry quarantine)",
-				       listing->datacenter_id, until);
+		return g_strdup_printf("datacenter %u is quarantined until %s %s",
+				       listing->datacenter_id, until, floor_cause(&listing->floor));
 	}
 	if (wish->worker_id < 0)
 		return describe_all(listing, wish);

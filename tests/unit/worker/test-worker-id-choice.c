@@ -375,4 +375,12 @@ TEST("/worker-id-choice/describe/floor", test_describe_floor)
 	g_assert_cmpstr(text, ==,
 			"datacenter 3 is quarantined until 2010-11-04T01:42:56.157Z by an operator "
 			"(snowflakectl registry quarantine)");
+
+	listing.floor.history = znode_history_of("1/00000002/3/4");
+
+	g_autofree char *with_history =
+		worker_id_choice_describe_obstacles(&listing, &any, &LAYOUT_TWITTER);
+
+	g_assert_nonnull(strstr(with_history, "Z because the history of the database has changed "
+					      "(a failover or a restore), or by an operator "));
 }
