@@ -413,7 +413,8 @@ class Reservations(RegistryTest):
         lines = self.assert_ok(self.ctl("workers", "--reservations")).splitlines()
         self.assertEqual(lines[-2:], [
             "datacenter 1: 1 held, 31 quarantined, 0 free, of 32 worker IDs; "
-            f"quarantined until {time_of(floor)} by an operator",
+            f"quarantined until {time_of(floor)} by an operator "
+            "(snowflakectl registry quarantine)",
             "datacenter 2: 0 held, 0 quarantined, 32 free, of 32 worker IDs"])
 
     def test_a_floor_that_is_missing_or_damaged_is_named(self):
